@@ -22,7 +22,7 @@ NAMES = (
     "tail",
     "ablation",
     "shortlist",
-    "regressors",
+    "paper.regressors",
     "update",
     "out_of_core",
     "scale",

@@ -1,10 +1,10 @@
-"""The contribution of each scorer: alone, in pairs and all together, blended, on test rows.
+"""The contribution of each part: alone, in pairs and all together, blended, on test rows.
 
 python -m benchmarks.ablation [SET ...] [--variants] [--preset best] [--again] [--markdown]
 
-The scorers of a preset are fitted once for each set; CPU seconds are those of each part on all
-training rows, and of the search on held-out rows. A model has all scorers that it was fitted with.
-A dash stands for an embedding that only ranks labels which other scorers propose.
+The parts of a preset are fitted once for each set; CPU seconds are those of each part on all
+training rows, and of the search on held-out rows. A dash stands for parts that the preset does not
+fit to the set, and for an embedding that only ranks labels which other parts list.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def line(result: dict[str, Any], markdown: bool) -> str:
     """Return P@1 / P@3 / P@5 of every subset on one set, with the present constants."""
     length, penalty = result["present"]
     rows = {
-        tuple(row["scorers"]): row
+        tuple(row["parts"]): row
         for row in result["rows"]
         if (row["length"], row["penalty"]) == (length, penalty)
     }

@@ -93,7 +93,7 @@ def corpus(data: Dataset) -> str:
     line.
     """
     ends = data.Y.indptr.tolist()
-    names = [uri(name) for name in data.label_names]
+    names = [uri(name) for name in data.label_ids]
     return "".join(
         f"{' '.join(text.split())}\t{' '.join(names[label] for label in data.Y.indices[start:end])}\n"
         for text, start, end in zip(data.texts or (), ends, ends[1:], strict=False)
@@ -117,7 +117,7 @@ class Annif:
         part, held = train.split(1 / 6, seed=0)
         for name, data in (("train", train), ("part", part), ("held", held), ("test", test)):
             (folder / f"{name}.tsv").write_text(corpus(data))
-        labels = sorted({*train.label_names, *test.label_names})
+        labels = sorted({*train.label_ids, *test.label_ids})
         (folder / "vocabulary.tsv").write_text(
             "".join(f"{uri(label)}\t{label}\n" for label in labels)
         )

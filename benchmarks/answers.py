@@ -22,16 +22,20 @@ import numpy as np
 
 from benchmarks.real_sets import FOLDER, cpu_seconds, load
 from rembrandt import RembrandtClassifier
-from rembrandt.data.reader import read
+from rembrandt.estimators.requests import rows_of
 from rembrandt.metrics import calibration_error, evaluate, reliability
 from rembrandt.predict import Request, all_probabilities, answer, is_blank
 
-SETS = ("bibtex", "delicious", "cooking", "gutenberg", "pubmed-mesh", "nvd-products")
-# Sets that are not in the catalogue: the columns of their tables.
-TABLES: dict[str, dict[str, Any]] = {
-    "attack": {"text": "text", "labels": "techniques", "label_separator": "|"},
-    "icd10cm": {"text": "text", "labels": "category"},
-}
+SETS = (
+    "bibtex",
+    "delicious",
+    "cooking",
+    "gutenberg",
+    "pubmed-mesh",
+    "nvd-products",
+    "attack",
+    "icd10cm",
+)
 SHOWN = 0.05  # probability from which calibration is measured
 ALL_SCORES = 30_000_000  # probabilities of all labels that are computed, at most
 SINGLE_ROWS = 100
@@ -39,24 +43,15 @@ N_CLIENTS = 12
 LARGEST_K = 50
 
 
-def parts_of(name: str) -> tuple[Any, Any]:
-    """Return the training and the test part of a set."""
-    if name not in TABLES:
-        return load(name)
-    files = [FOLDER / name / f"{part}.tsv.gz" for part in ("train", "test")]
-    train, test = (read(file, format="tsv", **TABLES[name]) for file in files)
-    return train, test
-
-
 def measure(name: str, preset: str, with_load: bool, n_requests: int) -> dict[str, Any]:
     """Fit a model to a set and examine its answers on the test part."""
-    train, test = parts_of(name)
+    train, test = load(name)
     start = cpu_seconds()
     classifier = RembrandtClassifier(preset=preset, random_state=0).fit_dataset(train)
     fit_seconds = cpu_seconds() - start
     model = classifier.model_
     known = test.align_labels([str(label) for label in classifier.classes_])
-    rows = classifier.dataset_rows(known)
+    rows = rows_of(classifier, known.inputs).features
     answer(model, Request(rows[:50], 5))  # loads compiled code
     start = cpu_seconds()
     first_five = answer(model, Request(rows, 5))
@@ -172,7 +167,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("sets", nargs="*", default=[*SETS, *TABLES])
+    parser.add_argument("sets", nargs="*", default=SETS)
     parser.add_argument("--preset", default="balanced")
     parser.add_argument("--load", action="store_true", help="also ask the service under load")
     parser.add_argument("--requests", type=int, default=1000, help="of each client")

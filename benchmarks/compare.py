@@ -1,7 +1,7 @@
 """Compare the working tree with another commit: precision on test examples and CPU seconds of the
 fit.
 
-python -m benchmarks.compare COMMIT [--sets bibtex,delicious] [--presets fast,best] [--repeats 2]
+python -m benchmarks.compare COMMIT [--sets bibtex,attack] [--presets fast,best] [--repeats 2]
 
 The commit is checked out into a temporary git worktree. Both trees run in turns with the same
 interpreter, each fit in its own process. A small fit compiles the code before the fit that is
@@ -21,12 +21,22 @@ from pathlib import Path
 from typing import Any
 
 import rembrandt  # before NumPy, whose threads it configures
-from benchmarks.real_sets import FOLDER, cpu_seconds
+from benchmarks.real_sets import FOLDER, TABLES, cpu_seconds, file_of
 from benchmarks.results import described, machine, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path("bench-results")
-SETS, PRESETS = ("bibtex", "delicious", "cooking", "pubmed-mesh", "nvd-products"), ("fast", "best")
+SETS = (
+    "bibtex",
+    "delicious",
+    "cooking",
+    "gutenberg",
+    "pubmed-mesh",
+    "nvd-products",
+    "attack",
+    "icd10cm",
+)
+PRESETS = ("fast", "best")
 KS = (1, 3, 5)
 SMALL = 4000  # rows of the fit that compiles, at most a quarter of all
 WORKING_TREE = "working tree"
@@ -139,25 +149,26 @@ def measure(job: Facts) -> Facts:
     classifier.fit_dataset(train)
     cpu = cpu_seconds() - start
     names = [str(label) for label in classifier.classes_]
-    test, column = test.align_labels(names), {name: i for i, name in enumerate(names)}
-    predicted = classifier.predict_topk(classifier.dataset_rows(test), max(KS))[0].tolist()
+    test = test.align_labels(names)
+    column = {name: i for i, name in enumerate(names)}
+    predicted = classifier.predict_topk(test.inputs, max(KS))[0].tolist()
     labels = np.array([[column.get(str(label), -1) for label in row] for row in predicted])
     return {f"p@{k}": float(precision_at_k(test.Y, labels, k)) for k in KS} | {"cpu": cpu}
 
 
 def _files(name: str) -> Facts | None:
     """Return the files of a data set and how to read them; None where they are missing."""
-    from rembrandt.data.catalogue import ENTRIES
-
-    entry = ENTRIES[name]
-    files = {part: (FOLDER / getattr(entry, part)).resolve() for part in ("train", "test")}
-    if not all(file.is_file() for file in files.values()):
-        print(
-            f"skipped: {name} is not in {FOLDER}; set REMBRANDT_DATA to the folder that holds the "
-            "data sets"
-        )
-        return None
-    return {part: str(file) for part, file in files.items()} | {"options": dict(entry.options)}
+    job: Facts = {}
+    for part in ("train", "test"):
+        file, job["options"] = file_of(name, part)
+        if not file.is_file():
+            print(
+                f"skipped: {name} is not in {FOLDER}; set REMBRANDT_DATA to the folder that holds "
+                "the data sets"
+            )
+            return None
+        job[part] = str(file.resolve())
+    return job
 
 
 def _child(root: Path, job: Facts) -> Facts:
@@ -206,6 +217,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         print(json.dumps(measure(json.loads(sys.argv[2]))))
         sys.exit()
+    from rembrandt.data.catalogue import DATA_SETS
+
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -213,5 +226,11 @@ if __name__ == "__main__":
     parser.add_argument("--sets", default=",".join(SETS), help="separated by commas")
     parser.add_argument("--presets", default=",".join(PRESETS), help="separated by commas")
     parser.add_argument("--repeats", type=int, default=2)
-    given = parser.parse_args()
-    main(given.commit, given.sets.split(","), given.presets.split(","), given.repeats)
+    options = parser.parse_args()
+    sets = options.sets.split(",")
+    if unknown := set(sets) - {*DATA_SETS, *TABLES}:
+        parser.error(
+            f"there is no set {', '.join(sorted(unknown))}; choose from "
+            f"{', '.join([*DATA_SETS, *TABLES])}"
+        )
+    main(options.commit, sets, options.presets.split(","), options.repeats)

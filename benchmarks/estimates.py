@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from benchmarks.complete import embedding_settings
 from benchmarks.generated import sparse_problem
 from benchmarks.resident import status_bytes
 from rembrandt import memory
@@ -31,43 +32,59 @@ from rembrandt.data.convert import write_store
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.data.stored import StoredRows
-from rembrandt.engines.place import Place, place_for
+from rembrandt.declarations import ModelSettings, PartSpec
+from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.fitting import fit_model
 from rembrandt.linalg.blocks import spans
-from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
+from rembrandt.parts.centroids.settings import CentroidSettings
+from rembrandt.parts.trees.settings import TreeSettings
 
 WITHIN = 1.3
 SHARD_ROWS = 50_000
 WIDE = (20_000, 40_000, 20_000)  # n, d, c
-PLAIN = EmbeddingSettings(
-    kernel_scale=1.0, leave_out=0.5, proposes=True, n_random_features=1500, max_epochs=2
-)
-TREES = TreeSettings(n_trees=2, pairs=3e7, cost=1.0)
-BASE = Recipe(n_components=200, kernel=None, embedding=PLAIN, trees=TREES)
-CASES: dict[str, tuple[Recipe, tuple[int, int, int]]] = {
-    "transpose": (replace(BASE, decoder="transpose"), WIDE),
-    "ridge": (BASE, WIDE),
-    "ridge, kernel": (replace(BASE, kernel="gaussian"), WIDE),
-    "discriminant": (replace(BASE, decoder="discriminant"), WIDE),
-    "logistic": (replace(BASE, decoder="logistic"), WIDE),
+TREES = TreeSettings(n_trees=2, max_example_node_pairs=3e7, cost=1.0).with_defaults()
+CENTROIDS = CentroidSettings()
+
+
+def embedding_alone(**values: Any) -> ModelSettings:
+    """Return the settings of a model that is an embedding with these values."""
+    return ModelSettings(parts={"embedding": _embedding(**values)})
+
+
+def other_parts(*names: str) -> ModelSettings:
+    """Return the settings of a model without an embedding."""
+    return ModelSettings(parts={name: _OTHERS[name] for name in names})
+
+
+def all_parts(**values: Any) -> ModelSettings:
+    """Return the settings of a model with every part; these values are those of the embedding."""
+    return ModelSettings(parts=_OTHERS | {"embedding": _embedding(**values)})
+
+
+def _embedding(**values: Any) -> PartSpec:
+    usual = {"n_components": 200, "n_random_features": 1500, "max_epochs": 2}
+    return PartSpec("embedding", embedding_settings(**usual | values))
+
+
+_OTHERS = {"trees": PartSpec("trees", TREES), "centroids": PartSpec("centroids", CENTROIDS)}
+CASES: dict[str, tuple[ModelSettings, tuple[int, int, int]]] = {
+    "transpose": (embedding_alone(decoder="transpose"), WIDE),
+    "ridge": (embedding_alone(), WIDE),
+    "ridge, kernel": (embedding_alone(kernel="gaussian"), WIDE),
+    "discriminant": (embedding_alone(decoder="discriminant"), WIDE),
+    "logistic": (embedding_alone(decoder="logistic"), WIDE),
     "logistic, kernel": (
-        replace(BASE, decoder="logistic", kernel="gaussian"),
+        embedding_alone(decoder="logistic", kernel="gaussian"),
         (20_000, 40_000, 8_000),
     ),
-    "rank 800": (replace(BASE, n_components=800), (10_000, 20_000, 10_000)),
-    "many rows": (BASE, (100_000, 20_000, 3_000)),
-    "trees": (replace(BASE, scorers=("trees",)), WIDE),
-    "trees, many rows": (replace(BASE, scorers=("trees",)), (100_000, 20_000, 3_000)),
-    "centroids": (replace(BASE, scorers=("centroids",)), WIDE),
-    "all scorers": (replace(BASE, scorers=("trees", "centroids", "embedding")), WIDE),
-    "candidates": (
-        replace(BASE, scorers=("trees", "centroids", "embedding"), decoder="candidates"),
-        WIDE,
-    ),
-    "store": (
-        replace(BASE, scorers=("trees", "centroids", "embedding")),
-        (200_000, 40_000, 20_000),
-    ),
+    "rank 800": (embedding_alone(n_components=800), (10_000, 20_000, 10_000)),
+    "many rows": (embedding_alone(), (100_000, 20_000, 3_000)),
+    "trees": (other_parts("trees"), WIDE),
+    "trees, many rows": (other_parts("trees"), (100_000, 20_000, 3_000)),
+    "centroids": (other_parts("centroids"), WIDE),
+    "all parts": (all_parts(), WIDE),
+    "candidates": (all_parts(decoder="candidates", retrieves_labels=False), WIDE),
+    "store": (all_parts(), (200_000, 40_000, 20_000)),
 }
 
 
@@ -80,8 +97,7 @@ def in_store(data: Examples, folder: Path) -> Examples:
     """Write examples to a store and return them from there."""
     names, Y = [str(label) for label in data.classes], data.Y
     parts = (
-        Dataset.build(Y[rows], data.X[rows], label_names=names)
-        for rows in spans(data.n, SHARD_ROWS)
+        Dataset.build(Y[rows], data.X[rows], label_ids=names) for rows in spans(data.n, SHARD_ROWS)
     )
     return replace(data, X=StoredRows(write_store(parts, folder)))
 
@@ -92,11 +108,16 @@ def watched(found: dict[str, int]) -> Iterator[None]:
     files that were read.
     """
 
+    def note_peak() -> None:
+        found["peak"] = max(found.get("peak", 0), status_bytes("RssAnon:") + files)
+
     def watch() -> None:
         while not done.wait(0.005):
-            found["peak"] = max(found.get("peak", 0), status_bytes("RssAnon:") + files)
+            note_peak()
 
-    done, files = threading.Event(), status_bytes("RssFile:")
+    done = threading.Event()
+    files = status_bytes("RssFile:")
+    note_peak()  # of a fit that ends before the first look
     watching = threading.Thread(target=watch)
     watching.start()
     try:
@@ -108,23 +129,28 @@ def watched(found: dict[str, int]) -> Iterator[None]:
 
 def fit_one(name: str, scale: float) -> dict[str, Any]:
     """Fit a case in this process; return its estimate and its peak."""
-    recipe, sizes = CASES[name]
-    small = replace(recipe, n_components=8).with_embedding(n_random_features=16)
+    settings, sizes = CASES[name]
+    small = settings
+    if "embedding" in settings.parts:
+        embedding = settings.parts["embedding"].settings
+        small = settings.with_part(
+            "embedding", replace(embedding, n_components=8, n_random_features=16)
+        )
     with tempfile.TemporaryDirectory(prefix="rembrandt-estimates-") as folder:
 
-        def made(part: str, n: int, d: int, c: int) -> tuple[Examples, Place]:
+        def made(part: str, n: int, d: int, c: int) -> tuple[Examples, Backend]:
             data = examples(n, d, c)
             data = in_store(data, Path(folder) / part) if name == "store" else data
-            return data, place_for("cpu", data.X)
+            return data, backend_for("cpu", data.X)
 
-        data, place = made("small", 300, 200, 60)
-        fit_model(data, small, place=place)
-        data, place = made("large", *(int(size * scale) for size in sizes))
+        data, backend = made("small", 300, 200, 60)
+        fit_model(data, small, backend=backend)
+        data, backend = made("large", *(int(size * scale) for size in sizes))
         memory.give_back()
         found: dict[str, int] = {}
         with watched(found):
-            model = fit_model(data, recipe, place=place)
-    return {"estimate": model.settings["memory_estimate"], **found}
+            model = fit_model(data, settings, backend=backend)
+    return {"estimate": model.facts.memory_estimate, **found}
 
 
 def main(names: list[str], scale: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ stored in bench-results/generalize; a new run continues after the last result. W
 time is described in benchmarks/peers/harness.py. Wins, ties and losses come from a paired bootstrap
 over test rows.
 
-``constants`` fits the scorers of each set once and evaluates a grid of the blend's constants on
+``constants`` fits the parts of each set once and evaluates a grid of the blend's constants on
 test rows. For every set it reports the figure with the constants that are best on the other sets;
 variants of a set, and sets from the same files, are left out together with it.
 """
@@ -115,7 +115,7 @@ def left_out(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def constants_table(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the lines of a table: P@1 / P@3 / P@5, length, penalty and scorers of each choice."""
+    """Return the lines of a table: P@1 / P@3 / P@5, length, penalty and parts of each choice."""
     whats = ("present", "left out", "own best")
     lines = ["set".ljust(23) + "".join(what.ljust(46) for what in whats)]
     for row in rows:
@@ -124,7 +124,7 @@ def constants_table(rows: list[dict[str, Any]]) -> list[str]:
             figures = " / ".join(
                 f"{100 * row[what][f'p@{k}']:.2f}" for k in KS if f"p@{k}" in row[what]
             )
-            short = "+".join(name[0] for name in row[what]["scorers"])
+            short = "+".join(name[0] for name in row[what]["parts"])
             cells.append(
                 f"{figures}  {'{:g}, {:g}'.format(*row[what]['constants'])}  {short}".ljust(46)
             )
@@ -148,7 +148,7 @@ def mean_precision(row: dict[str, Any]) -> float:
 
 def source(name: str) -> str:
     """Return the files that a set or variant is made from."""
-    return catalogue.ENTRIES[parts_of(name)[0]].files
+    return catalogue.DATA_SETS[parts_of(name)[0]].files
 
 
 if __name__ == "__main__":

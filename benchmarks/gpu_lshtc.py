@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.complete import embedding_alone, embedding_settings
 from benchmarks.gpu_data import Data, generate
 from benchmarks.ranking import best_labels
 from benchmarks.results import machine
@@ -30,14 +31,11 @@ from rembrandt import RembrandtClassifier
 from rembrandt.data import catalogue
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
-from rembrandt.decoders.decoder import Decoder
-from rembrandt.decoders.logistic import LogisticSettings
-from rembrandt.embeddings import embed
+from rembrandt.engines.backend import backend_for
 from rembrandt.engines.descent import LogisticProblem
-from rembrandt.engines.place import place_for
 from rembrandt.engines.torch import TorchEngine
+from rembrandt.engines.torch_backend import TorchBackend
 from rembrandt.engines.torch_descent import ALIGNED, TorchDescent
-from rembrandt.engines.torch_place import TorchPlace
 from rembrandt.engines.whitening import Whitening
 from rembrandt.evaluation import measure
 from rembrandt.features.fourier import draw
@@ -45,9 +43,13 @@ from rembrandt.fitting import fit_model
 from rembrandt.linalg.blocks import as_numpy, has_triton, spans
 from rembrandt.metrics import precision_at_k, top_k
 from rembrandt.model.model import Model
-from rembrandt.recipe import EmbeddingSettings, Recipe
-from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.embedding_fit import embed_labels, fit_decoder
+from rembrandt.parts.embedding.decoders.decoder import Decoder
+from rembrandt.parts.embedding.decoders.logistic import LogisticSettings
+from rembrandt.parts.embedding.fit import embed_labels, fit_decoder
+from rembrandt.parts.embedding.part import LabelEmbedding
+from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.embedding.solve import embed
+from rembrandt.parts.protocol import Fitting
 
 PARTS = ("embed", "epoch", "job", "inference", "precision", "aloi", "pubmed")
 
@@ -56,17 +58,17 @@ class Bench:
     """All parts on one device at one scale; data and embeddings are computed once."""
 
     def __init__(self, device: str, scale: float, tol: float, epochs: int) -> None:
-        place = place_for(device)
-        if not isinstance(place, TorchPlace):
+        backend = backend_for(device)
+        if not isinstance(backend, TorchBackend):
             raise SystemExit(
                 f"--device {device} does not use torch; use cuda, or cpu,cpu without a GPU"
             )
-        self.place, self.scale, self.tol, self.epochs = place, scale, tol, epochs
+        self.backend, self.scale, self.tol, self.epochs = backend, scale, tol, epochs
 
     @cached_property
     def data(self) -> Data:
         start = time.perf_counter()
-        data = generate(self.scale, self.place.first)
+        data = generate(self.scale, self.backend.first)
         shape = (
             f"{data.X.shape[0]:,} × {data.X.shape[1]:,}, {data.X.nnz:,} non-zeros, "
             f"{data.Y.shape[1]:,} labels"
@@ -88,7 +90,7 @@ class Bench:
         self, work: Callable[..., Any], *given: Any, **more: Any
     ) -> tuple[Any, float, float | None]:
         """Return the result of ``work``, its seconds, and the peak memory of the device in GB."""
-        cuda = self.place.first.type == "cuda"
+        cuda = self.backend.first.type == "cuda"
         if cuda:
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
@@ -102,11 +104,11 @@ class Bench:
     @cached_property
     def roofline(self) -> dict[str, float]:
         """Measured peak of the device: bytes and operations per second."""
-        cuda = self.place.first.type == "cuda"
+        cuda = self.backend.first.type == "cuda"
         size = 8192 if cuda else 256
-        A = torch.randn(size, size, device=self.place.first, dtype=torch.bfloat16)
+        A = torch.randn(size, size, device=self.backend.first, dtype=torch.bfloat16)
         source = torch.empty(
-            (1 << 30) if cuda else 1 << 22, device=self.place.first, dtype=torch.uint8
+            (1 << 30) if cuda else 1 << 22, device=self.backend.first, dtype=torch.uint8
         )
         target, product = torch.empty_like(source), torch.empty_like(A)
         copy = min(self.timed(target.copy_, source)[1] for _ in range(10))
@@ -128,17 +130,19 @@ class Bench:
             ("k = 500, q = 1", 500, 1, 10),
             ("k = 800, q = 2", 800, 2, 50),
         ):
-            settings = EmbeddingSettings(
-                n_iter=n_iter, max_iter=max_iter, tol=self.tol, solver="pcg"
+            settings = embedding_settings(
+                n_components=self.small(k),
+                n_iter=n_iter,
+                max_iter=max_iter,
+                tol=self.tol,
+                solver="pcg",
             )
-            recipe = Recipe(n_components=self.small(k), embedding=settings)
-            with self.place.session():
+            with self.backend.session():
                 engine, placing, _ = self.timed(
-                    Counted, self.data.X, self.data.Y, devices=self.place.devices, constant=True
+                    Counted, self.data.X, self.data.Y, devices=self.backend.devices, constant=True
                 )
-                embed(
-                    engine, recipe.with_embedding(n_iter=0, max_iter=2)
-                )  # loads, sorts and compiles once
+                # Loads, sorts and compiles once.
+                embed(engine, replace(settings, n_iter=0, max_iter=2), seed=0)
                 engine.columns.clear()
                 stages: dict[int, float] = {}
 
@@ -146,12 +150,12 @@ class Bench:
                     stage: str, done: int, total: int | None, stages: dict[int, float] = stages
                 ) -> None:
                     if stage.startswith("embedding"):
-                        if self.place.first.type == "cuda":
+                        if self.backend.first.type == "cuda":
                             torch.cuda.synchronize()
                         stages[done] = time.perf_counter()
 
                 began = time.perf_counter()
-                found, seconds, memory = self.timed(embed, engine, recipe, note)
+                found, seconds, memory = self.timed(embed, engine, settings, 0, note)
             work = engine.work()
             results[name] = {
                 "seconds": seconds,
@@ -171,7 +175,7 @@ class Bench:
         """Measure one pass of the logistic fit over all labels, on 500 linear and 3,500 random
         features.
         """
-        with self.place.session():
+        with self.backend.session():
             return {
                 "all features": self._epoch(dropout=0.0),
                 "half dropped": self._epoch(dropout=0.5),
@@ -190,10 +194,10 @@ class Bench:
         held = np.arange(min(5000, n // 100))
         settings = LogisticSettings(multiclass=False, dropout=dropout)
         whitening, whitening_seconds, _ = self.timed(
-            lambda: Whitening.of(self.place.statistics(H, None, fourier, w), 1e-4, H.dtype)
+            lambda: Whitening.of(self.backend.statistics(H, None, fourier, w), 1e-4, H.dtype)
         )
         problem = LogisticProblem(whitening, H, self.data.Y, w, rates, settings, len(rows))
-        descent, placing, _ = self.timed(self.place.descent, problem)
+        descent, placing, _ = self.timed(self.backend.descent, problem)
         rng = np.random.default_rng(0)
         steps = len(rows) // descent.batch
         size = whitening.size
@@ -252,8 +256,9 @@ class Bench:
     @cached_property
     def _mapped(self) -> tuple[Any, Any]:
         k = self.small(500)
-        embedded = embed_labels(self.examples, Recipe(n_components=k), self.place)
-        H = embedded.project(self.examples.X, self.place)
+        settings = embedding_settings(n_components=k)
+        embedded = embed_labels(self.examples, settings, 0, self.backend)
+        H = embedded.project(self.examples.X, self.backend)
         return H, draw("gaussian", H, self.small(4000) - H.shape[1])
 
     def job(self) -> dict[str, Any]:
@@ -262,8 +267,10 @@ class Bench:
         """
         self.__dict__.pop("_mapped", None)
         k = self.small(800)
-        settings = EmbeddingSettings(n_iter=2, max_iter=50, tol=self.tol, leave_out=0.5)
-        recipe = self._logistic(k, self.small(4000) - k, settings)
+        settings = self._logistic(
+            k, self.small(4000) - k, n_iter=2, max_iter=50, tol=self.tol, leave_out=0.5
+        )
+        model_settings = embedding_alone(settings)
         stages: dict[str, float] = {}
 
         def report(stage: str, done: int, total: int | None) -> None:
@@ -272,7 +279,7 @@ class Bench:
 
         start = time.perf_counter()
         model, seconds, memory = self.timed(
-            lambda: fit_model(self.examples, recipe, place=self.place, report=report)
+            lambda: fit_model(self.examples, model_settings, backend=self.backend, report=report)
         )
         return {
             "seconds": seconds,
@@ -281,21 +288,20 @@ class Bench:
             **self._quality(model),
         }
 
-    def _logistic(self, k: int, features: int, settings: EmbeddingSettings) -> Recipe:
-        """Return the recipe of Algorithm 3 with random Fourier features."""
-        settings = replace(
-            settings, kernel_scale=1.0, n_random_features=features, max_epochs=self.epochs
-        )
-        return Recipe(
+    def _logistic(self, k: int, features: int, **values: Any) -> EmbeddingSettings:
+        """Return the settings of Algorithm 3 with random Fourier features."""
+        return embedding_settings(
             n_components=k,
             decoder="logistic",
             decoder_ridge=0.0,
             kernel="gaussian",
-            embedding=settings,
+            n_random_features=features,
+            max_epochs=self.epochs,
+            **values,
         )
 
     def _quality(self, model: Model) -> dict[str, float]:
-        labels = best_labels(model.on(self.place).embedding, self.data.held_X, 5)
+        labels = best_labels(model.on(self.backend).parts["embedding"], self.data.held_X, 5)
         return {f"p@{k}": precision_at_k(self.data.held_Y, labels, k) for k in (1, 3, 5)}
 
     def inference(self) -> dict[str, Any]:
@@ -310,12 +316,13 @@ class Bench:
             "identity",
         )
         W = rng.standard_normal((d + 1, k), dtype=np.float32)
-        scorer = EmbeddingScorer(W, decoder, np.zeros((c, 0), np.float32), np.zeros(0, np.float32))
-        scorer = scorer.on(self.place)
+        no_vectors = np.zeros((c, 0), np.float32)
+        embedding = LabelEmbedding(W, decoder, no_vectors, np.zeros(0, np.float32))
+        embedding = embedding.on(self.backend)
         X = self.data.X[: min(self.data.X.shape[0], 400_000)]
-        best_labels(scorer, X[:1000], 5)
-        labels, seconds, memory = self.timed(best_labels, scorer, X, 5)
-        all_scores = as_numpy(scorer.prepare(X[:1000]).scores)
+        best_labels(embedding, X[:1000], 5)
+        labels, seconds, memory = self.timed(best_labels, embedding, X, 5)
+        all_scores = as_numpy(embedding.prepare(X[:1000]).scores)
         exact = top_k(all_scores, 5)[0]
         return {
             "examples": X.shape[0],
@@ -335,14 +342,14 @@ class Bench:
         same kind.
         """
         scale = min(self.scale, 0.03)
-        small = Bench(self.place.device, scale, self.tol, self.epochs)
+        small = Bench(self.backend.device, scale, self.tol, self.epochs)
         results = {}
         for name, compute in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
-            place = replace(self.place, compute=compute)
-            recipe = self._logistic(
-                small.small(800), small.small(4000), EmbeddingSettings(leave_out=0.0)
+            backend = replace(self.backend, compute=compute)
+            settings = self._logistic(small.small(800), small.small(4000), leave_out=0.0)
+            model, seconds, _ = self.timed(
+                fit_model, small.examples, embedding_alone(settings), backend=backend
             )
-            model, seconds, _ = self.timed(fit_model, small.examples, recipe, place)
             results[name] = {"seconds": seconds, **small._quality(model)}
         return results
 
@@ -352,32 +359,28 @@ class Bench:
         """
         train, test = self._known("aloi")
         examples = Examples(as_rows(train.X), train.Y, np.arange(train.Y.shape[1]), multiclass=True)
-        settings = EmbeddingSettings(
-            tol=1e-3,
-            kernel_scale=1.0,
-            n_random_features=self.small(12_000),
-            leave_out=0.0,
-        )
-        recipe = Recipe(
+        settings = embedding_settings(
             n_components=50,
             decoder="logistic",
             decoder_ridge=0.0,
             kernel="gaussian",
-            embedding=settings,
+            tol=1e-3,
+            n_random_features=self.small(12_000),
+            leave_out=0.0,
         )
-        with self.place.session():
-            engine = self.place.engine(examples.X, train.Y, None)
-            warm = min(self.timed(embed, engine, recipe)[1] for _ in range(10))
+        with self.backend.session():
+            engine = self.backend.engine(examples.X, train.Y, None)
+            warm = min(self.timed(embed, engine, settings, 0)[1] for _ in range(10))
         results: dict[str, Any] = {"embedding_milliseconds": 1000 * warm}
 
         def train_it() -> Any:
-            embedded = embed_labels(examples, recipe, self.place)
-            H = embedded.project(examples.X, self.place)
-            return embedded, fit_decoder(embedded, H, examples, recipe, self.place)
+            embedded = embed_labels(examples, settings, 0, self.backend)
+            fitting = Fitting(backend=self.backend)
+            return embedded, fit_decoder(embedded, examples, settings, fitting)
 
         _, results["first_seconds"], _ = self.timed(train_it)
         (embedded, decoder), results["warm_seconds"], memory = self.timed(train_it)
-        H = embedded.project(as_rows(test.X), self.place)
+        H = embedded.project(as_rows(test.X), self.backend)
         found = torch.cat(
             [decoder.scores(H[i : i + 2048]).argmax(dim=1) for i in range(0, len(H), 2048)]
         )
@@ -392,7 +395,7 @@ class Bench:
         results = {}
         for preset in ("balanced", "best"):
             classifier = RembrandtClassifier(
-                preset=preset, device=self.place.device, random_state=0
+                preset=preset, device=self.backend.device, random_state=0
             )
             _, seconds, memory = self.timed(classifier.fit_dataset, train)
             measured = measure(classifier, test)
@@ -468,7 +471,7 @@ def main(given: list[str] | None = None) -> dict[str, Any]:
             f"there is no part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}"
         )
     bench = Bench(options.device, options.scale, options.tol, options.epochs)
-    cuda = bench.place.first.type == "cuda"
+    cuda = bench.backend.first.type == "cuda"
     results: dict[str, Any] = {
         "machine": machine()
         | {

@@ -17,6 +17,7 @@ from benchmarks.peers.prepare import prepared
 from benchmarks.peers.roster import SETS
 from benchmarks.peers.scoring import KS, Truth, means
 from rembrandt import RembrandtClassifier
+from rembrandt.estimators.requests import top_columns
 
 WARM_ROWS = 1500
 
@@ -49,13 +50,12 @@ def compare(folder: Path, preset: str, device: str) -> dict[str, Any]:
     row, first = {}, []
     for where in (device, "cpu"):
         classifier = RembrandtClassifier(preset=preset, random_state=0, device=where)
-        classifier.fit(train.X[:WARM_ROWS], train.Y[:WARM_ROWS]).top_columns(
-            test.X[:WARM_ROWS], max(KS)
-        )
+        classifier.fit(train.X[:WARM_ROWS], train.Y[:WARM_ROWS])
+        top_columns(classifier, test.X[:WARM_ROWS], max(KS))
         begun = time.perf_counter()
         classifier.fit(train.X, train.Y)
         fitted = time.perf_counter()
-        labels = classifier.top_columns(test.X, max(KS))[0]
+        labels = top_columns(classifier, test.X, max(KS))[0]
         ended = time.perf_counter()
         row[where] = means(truth.terms(labels)) | {"fit": fitted - begun, "predict": ended - fitted}
         first.append(labels[:, 0])

@@ -92,7 +92,7 @@ def write_data(folder: Path, rows: int) -> None:
     assert train.texts is not None
     assert test.texts is not None
     names = [
-        [train.label_names[i] for i in train.Y[[row]].indices] for row in range(train.n_examples)
+        [train.label_ids[i] for i in train.Y[[row]].indices] for row in range(train.n_examples)
     ]
     facts: dict[str, Any] = {"X": list(train.texts), "y": names, "X_test": list(test.texts)}
     (folder / "texts.json").write_text(json.dumps(facts))

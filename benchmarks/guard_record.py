@@ -1,8 +1,8 @@
 """Fit small models with one version of the package and record what they are and what they predict.
 
-`benchmarks.guard` runs this program once for each of two versions. It uses only the part of the
-package that both versions have; `classifier_of` and `open_store` are the only places that know of
-names that changed.
+`benchmarks.guard` runs this program once for each of two versions. It uses only what both versions
+of the package have; `classifier_of`, `open_store` and `common_settings` are the only places that
+know of names that changed.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,18 +27,48 @@ from scipy import sparse
 LABELS_PER_ROW = 5  # that are predicted
 ROWS_PER_SHARD = 64
 STORAGES = ("memory", "store", "dask", "torch")
-# Parameters that another version has under another name.
-RENAMED = {"scorers": "parts"}
+# Parameters that an older version has under another name.
+OLDER_PARAMETERS = {"parts": "scorers"}
+# Settings of the embedding that older versions have beside those of the parts.
+EMBEDDING_SETTINGS = (
+    "n_components",
+    "method",
+    "ridge",
+    "decoder",
+    "decoder_ridge",
+    "kernel",
+    "normalize",
+    "growable",
+)
+# Settings that older versions have under another name.
+RENAMED_SETTINGS = {
+    "scorers": "parts",
+    "trees.pairs": "trees.max_example_node_pairs",
+    "trees.threshold": "trees.prune_below",
+    "embedding.proposes": "embedding.retrieves_labels",
+} | {name: f"embedding.{name}" for name in EMBEDDING_SETTINGS}
 # Settings that describe the fit and not the model.
 NOT_COMPARED = {"seconds", "fit_seconds", "memory_estimate", "version"}
 
-EMBEDDING_ALONE = {"scorers": ("embedding",)}
+# Settings of a part that an older version has under another name.
+OLDER_SETTINGS = {"max_example_node_pairs": "pairs", "retrieves_labels": "proposes"}
+
 # All that a preset sets is given: versions differ in what they do with settings that are not.
-FEW_RANDOM_FEATURES = {
+EMBEDDING: dict[str, Any] = {
     "n_random_features": 100,
     "label_power": 0.0,
     "row_power": 0.0,
+    "leave_out": 0.5,
     "tol": 0.02,
+}
+TREES: dict[str, Any] = {"n_trees": 2, "max_example_node_pairs": 3e7, "cost": 1.0, "passes": 6}
+EMBEDDING_ALONE: dict[str, Any] = {
+    "parts": ("embedding",),
+    "n_components": 20,
+    "ridge": 1.0,
+    "decoder_ridge": 0.1,
+    "normalize": True,
+    "embedding": EMBEDDING,
 }
 # Of each configuration: the data, and the parameters of the classifier.
 CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -48,20 +78,24 @@ CONFIGURATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "fast-features": ("features", {"preset": "fast"}),
     "ridge": ("texts", {**EMBEDDING_ALONE, "decoder": "ridge", "kernel": None}),
     "logistic": ("texts", {**EMBEDDING_ALONE, "decoder": "logistic", "kernel": None}),
-    "kernel": (
+    "kernel": ("texts", {**EMBEDDING_ALONE, "decoder": "logistic", "kernel": "gaussian"}),
+    "softmax": ("features", {**EMBEDDING_ALONE, "decoder": "logistic", "kernel": None}),
+    "candidates": (
         "texts",
         {
             **EMBEDDING_ALONE,
-            "decoder": "logistic",
-            "kernel": "gaussian",
-            "embedding": FEW_RANDOM_FEATURES,
+            "parts": ("trees", "embedding"),
+            "decoder": "candidates",
+            "decoder_ridge": "auto",
+            "trees": TREES,
         },
     ),
-    "softmax": ("features", {**EMBEDDING_ALONE, "decoder": "logistic", "kernel": None}),
-    "candidates": ("texts", {"scorers": ("trees", "embedding"), "decoder": "candidates"}),
-    "trees": ("texts", {"scorers": ("trees",)}),
-    "centroids": ("texts", {"scorers": ("centroids",)}),
-    "growable": ("features", {"growable": True}),
+    "trees": ("texts", {"parts": ("trees",), "trees": TREES}),
+    "centroids": ("texts", {"parts": ("centroids",)}),
+    "growable": (
+        "features",
+        {**EMBEDDING_ALONE, "decoder": "ridge", "kernel": None, "growable": True},
+    ),
 }
 
 
@@ -121,15 +155,28 @@ def load_examples(folder: Path, name: str) -> Examples:
 
 def classifier_of(params: dict[str, Any], device: str) -> Any:
     """Return a classifier with these parameters, under the names that this version has."""
-    from rembrandt import EmbeddingSettings, RembrandtClassifier
+    from rembrandt import EmbeddingSettings, RembrandtClassifier, TreeSettings
 
-    if "embedding" in params:
-        params = params | {"embedding": EmbeddingSettings(**params["embedding"])}
-    known = inspect.signature(RembrandtClassifier.__init__).parameters
-    translated = {
-        name if name in known else RENAMED.get(name, name): value for name, value in params.items()
-    }
+    offered = set(inspect.signature(RembrandtClassifier.__init__).parameters)
+    translated = under_offered_names(params, offered, OLDER_PARAMETERS)
+    for name, settings_type in (("embedding", EmbeddingSettings), ("trees", TreeSettings)):
+        if name in translated:
+            declared = {field.name for field in fields(settings_type)}
+            values = under_offered_names(translated[name], declared, OLDER_SETTINGS)
+            translated[name] = settings_type(**values)
     return RembrandtClassifier(**translated, random_state=0, device=device)
+
+
+def under_offered_names(
+    values: dict[str, Any], offered: set[str], older: dict[str, str]
+) -> dict[str, Any]:
+    """Return values under their older names where the newer ones are not offered."""
+    renamed = {}
+    for name, value in values.items():
+        if name not in offered:
+            name = older.get(name, name)
+        renamed[name] = value
+    return renamed
 
 
 def open_store(examples: Examples, folder: Path) -> Any:
@@ -169,7 +216,9 @@ def _recorded(
     for file in sorted((folder / "model").rglob("*.safetensors")):
         arrays |= array_digests(file)
     settings = json.loads(json.dumps(classifier.settings_, default=str))
-    return Record(labels.astype(np.str_), probabilities, log_odds, arrays, flattened(settings))
+    return Record(
+        labels.astype(np.str_), probabilities, log_odds, arrays, common_settings(settings)
+    )
 
 
 def array_digests(path: Path) -> dict[str, str]:
@@ -187,13 +236,29 @@ def array_digests(path: Path) -> dict[str, str]:
     return digests
 
 
+def common_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings by their path, such as "trees.cost", as the newest version names them.
+
+    That version has the settings of each part under "parts"; older ones list the names of the
+    parts there, or under "scorers".
+    """
+    document = dict(settings)
+    specs = document.get("parts")
+    if isinstance(specs, dict):
+        document["parts"] = list(specs)
+        for name, spec in specs.items():
+            document[name] = spec["settings"]
+    paths = flattened(document)
+    return {RENAMED_SETTINGS.get(path, path): value for path, value in paths.items()}
+
+
 def flattened(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings by their path, with parameters under the newer of their names."""
+    """Return nested settings by their path."""
     flat: dict[str, Any] = {}
     for name, value in settings.items():
         if name in NOT_COMPARED:
             continue
-        path = prefix + RENAMED.get(name, name)
+        path = prefix + name
         if isinstance(value, dict):
             flat |= flattened(value, f"{path}.")
         else:

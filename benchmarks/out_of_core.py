@@ -20,18 +20,18 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.complete import embedding_settings
 from benchmarks.generated import sparse_problem
 from benchmarks.resident import peak_bytes
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
 from rembrandt.data.store import Store
-from rembrandt.embeddings import embed
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.engines.shard_products import Data
 from rembrandt.engines.shards import ShardedEngine
 from rembrandt.linalg.sparse import append_constant
+from rembrandt.parts.embedding.solve import embed
 from rembrandt.progress import bars
-from rembrandt.recipe import EmbeddingSettings, Recipe
 
 EXAMPLES, FEATURES, LABELS, GROUPS = 5_000_000, 250_000, 200_000, 200
 WORDS = 48  # about 40 of them different
@@ -103,7 +103,7 @@ def examples(n: int, rows: int, scale: float) -> Iterator[Dataset]:
         X, Y = sparse_problem(
             m, d, c, min(GROUPS, c), seed=number, features_each=WORDS, labels_each=3
         )
-        yield Dataset.build(Y, X, label_names=names, task="multilabel")
+        yield Dataset.build(Y, X, label_ids=names, task="multilabel")
 
 
 def _child(what: str, how: str, path: Path) -> dict[str, Any]:
@@ -144,11 +144,11 @@ def _embedding(iterations: int, path: Path) -> dict[str, Any]:
     start = time.perf_counter()
     engine = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     k = min(COMPONENTS, store.c // 2)
-    embedding = EmbeddingSettings(
-        n_oversamples=OVERSAMPLES, tol=0.02, max_iter=iterations, solver="pcg"
+    settings = embedding_settings(
+        n_components=k, n_oversamples=OVERSAMPLES, tol=0.02, max_iter=iterations, solver="pcg"
     )
     with bars() as report:
-        found = embed(engine, Recipe(n_components=k, embedding=embedding), report)
+        found = embed(engine, settings, seed=0, report=report)
     return {
         "components": k,
         "seconds": time.perf_counter() - start,

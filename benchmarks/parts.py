@@ -1,4 +1,4 @@
-"""Fit the scorers of a preset once, and measure the blend of every subset of them with several
+"""Fit the parts of a preset once, and measure the blend of every subset of them with several
 constants.
 
 The weights of a blend come from held-out training rows, as in a fit; the figures are those of test
@@ -23,32 +23,32 @@ from unittest import mock
 import numpy as np
 from scipy import sparse
 
-from benchmarks.peers.harness import Part, cpu_seconds
+from benchmarks.peers.harness import Part as PreparedPart
+from benchmarks.peers.harness import cpu_seconds
 from benchmarks.peers.prepare import file_name, prepared, set_folder, sources
 from benchmarks.peers.scoring import Truth, means
 from benchmarks.results import write_json
-from rembrandt import RembrandtClassifier
+from rembrandt import RembrandtClassifier, blend
+from rembrandt.blend import Blend, Candidates, collect, log_frequencies_of
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
-from rembrandt.engines.place import CPU
 from rembrandt.errors import DataError
-from rembrandt.estimators.classifier import EFFORT
-from rembrandt.fitting import fit_scorer
+from rembrandt.fitting import fit_part
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.sparse import as_csr
+from rembrandt.parts.allowance import ALLOWANCES
+from rembrandt.parts.protocol import Part
+from rembrandt.planning import resolve
 from rembrandt.progress import silent
-from rembrandt.recipe import resolve
-from rembrandt.scorers import blend
-from rembrandt.scorers.blend import Blend, Candidates, collect, log_frequencies_of
-from rembrandt.scorers.protocol import Scorer
-from rembrandt.selection import halving, trial, unwatched
-from rembrandt.selection.blending import Blended
-from rembrandt.selection.rungs import rungs_of
+from rembrandt.search import trial, unwatched
+from rembrandt.search.blending import Blended
+from rembrandt.search.holdout import splits_of
+from rembrandt.search.search import _Search
 
 FOLDER = Path("bench-results") / "parts"
 PRESENT = (blend.LIST_LENGTH, blend.PENALTY)
-# Mean length of the lists of the scorers, and penalty on the weights.
+# Mean length of the lists of the parts, and penalty on the weights.
 LENGTHS = sorted({10, 15, 30, blend.LIST_LENGTH})
 PENALTIES = sorted({0.1, 1.0, 10.0, blend.PENALTY})
 GRID = list(product(LENGTHS, PENALTIES))
@@ -79,9 +79,10 @@ def results(names: Sequence[str], preset: str, again: bool = False) -> Iterator[
 
 def measure(name: str, preset: str, data: Path) -> dict[str, Any]:
     """Fit and measure one prepared set in this process."""
-    train, test = Part.load(data, "train"), Part.load(data, "test")
+    train = PreparedPart.load(data, "train")
+    test = PreparedPart.load(data, "test")
     examples = _examples(train)
-    few = _examples(train).take(np.arange(min(WARM_ROWS, examples.n)))
+    few = examples.take(np.arange(min(WARM_ROWS, examples.n)))
     RembrandtClassifier(preset=preset, random_state=0).fit(few.X[:], few.Y)  # compile
     facts, rows = fitted(examples, as_csr(test.X, np.float32), Truth.load(data), preset)
     return {
@@ -95,110 +96,123 @@ def measure(name: str, preset: str, data: Path) -> dict[str, Any]:
 
 
 def fitted(
-    data: Examples, X_test: Any, truth: Truth, preset: str
+    data: Examples, X_test: Any, truth: Truth, preset: Any
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the cost of each part, and the figures of every subset of the scorers with each pair
+    """Return the cost of each part, and the figures of every subset of the parts with each pair
     of constants.
     """
-    recipe = resolve(
-        RembrandtClassifier(preset=preset, random_state=0).get_params(deep=False), data
-    )
+    params = RembrandtClassifier(preset=preset, random_state=0).get_params(deep=False)
+    settings = resolve(params, data)
     begun = cpu_seconds()
-    rungs = rungs_of(data, recipe.seed, True, EFFORT[preset])
-    search: Any = halving._Search(
-        data, recipe, EFFORT[preset], inf, rungs, CPU, silent, unwatched, time.perf_counter
+    trials = [trial.Trial(data, split) for split in splits_of(data, settings.seed)]
+    search = _Search(
+        data=data,
+        settings=settings,
+        trials=trials,
+        fixed={},
+        report=silent,
+        watch=unwatched,
+        now=time.perf_counter,
+        deadline=inf,
     )
-    choice = search.run(recipe.decoder)
+    result = search.run(ALLOWANCES[preset].varies_settings)
     facts: dict[str, Any] = {
-        "chosen": list(choice.recipe.scorers),
+        "chosen": list(result.settings.parts),
         "search_cpu": cpu_seconds() - begun,
+        "cpu": {},
+        "megabytes": {},
     }
-    scorers: dict[str, Scorer] = {}
-    facts |= {"cpu": {}, "megabytes": {}}
-    for name in search.fitted:
+    parts: dict[str, Part] = {}
+    for name in result.settings.parts:
         begun = cpu_seconds()
-        scorers[name] = fit_scorer(name, data, choice.recipe, others=dict(scorers))[0]
-        facts["cpu"][name], facts["megabytes"][name] = (
-            cpu_seconds() - begun,
-            scorers[name].nbytes / 1e6,
-        )
-    held = replace(search.splits[0].held, Y=_stacked([split.held.Y for split in search.splits]))
+        kept = result.learned.begun.get(name)
+        parts[name] = fit_part(name, data, result.settings, earlier=dict(parts), begun=kept)
+        facts["cpu"][name] = cpu_seconds() - begun
+        facts["megabytes"][name] = sum(parts[name].sizes().values()) / 1e6
+    held_out_Y = _stacked([split.held_out.Y for split in trials])
+    held_out = replace(trials[0].held_out, Y=held_out_Y)
+    all_fitted = search.fitted
     rows = []
-    fitted_trials = search.fitted
-    for length, names in product(LENGTHS, subsets(scorers)):
-        search.fitted = {name: fitted_trials[name] for name in names}
-        subset = {name: scorers[name] for name in names}
+    for length, names in product(LENGTHS, subsets(parts)):
+        search.settings = result.settings.with_parts(list(names))
+        search.fitted = [{name: of_split[name] for name in names} for of_split in all_fitted]
+        listed: dict[Any, Candidates] = {}
         with (
             mock.patch.object(blend, "LIST_LENGTH", length),
             mock.patch.object(trial, "LIST_LENGTH", length),
         ):
-            blends = {penalty: blended(search, held, penalty) for penalty in PENALTIES}
-            # The lengths of lists do not depend on the penalty.
-            list_lengths = blends[PENALTIES[0]].blend.list_lengths
-            test = candidates(subset, X_test, data, list_lengths)
-        for penalty, learned in blends.items():
-            figures = means(truth.terms(best_labels(learned.blend, test, data.n_labels)))
-            kept = {key: value for key, value in figures.items() if key.startswith(("p@", "psp@"))}
-            where = {"length": length, "penalty": penalty, "scorers": list(names)}
-            rows.append(where | {"quality": learned.measures.quality} | kept)
+            for penalty in PENALTIES:
+                learned = blended(search, held_out, penalty)
+                weights = learned.blend
+                key = (*weights.weights, *weights.list_lengths.items())
+                if key not in listed:
+                    subset = {name: parts[name] for name in weights.weights}
+                    listed[key] = candidates(subset, X_test, data, weights.list_lengths)
+                labels = best_labels(weights, listed[key], data.n_labels)
+                figures = {
+                    name: value
+                    for name, value in means(truth.terms(labels)).items()
+                    if name.startswith(("p@", "psp@"))
+                }
+                where = {"length": length, "penalty": penalty, "parts": list(names)}
+                rows.append(where | {"quality": learned.measures.quality} | figures)
     return facts, rows
 
 
-def subsets(scorers: dict[str, Scorer]) -> list[tuple[str, ...]]:
-    """Return the subsets in which at least one scorer lists labels, the smallest first."""
-    sizes = range(1, len(scorers) + 1)
-    every = [names for size in sizes for names in combinations(scorers, size)]
-    return [names for names in every if any(scorers[name].proposes for name in names)]
+def subsets(parts: Mapping[str, Part]) -> list[tuple[str, ...]]:
+    """Return the subsets in which at least one part lists labels, the smallest first."""
+    sizes = range(1, len(parts) + 1)
+    every = [names for size in sizes for names in combinations(parts, size)]
+    return [names for names in every if any(parts[name].retrieves_labels for name in names)]
 
 
-def blended(search: Any, held: Examples, penalty: float) -> Blended:
-    """Learn the blend of the scorers of a search with this penalty on the weights."""
+def blended(search: _Search, held_out: Examples, penalty: float) -> Blended:
+    """Learn the blend of the parts of a search with this penalty on the weights."""
     with mock.patch.object(blend, "PENALTY", penalty):
-        learned: Blended = search._blended(held)
-    return learned
+        return search._blended(held_out)
 
 
 def candidates(
-    scorers: dict[str, Scorer], X: Any, data: Examples, list_lengths: Mapping[str, int]
+    parts: dict[str, Part], X: Any, data: Examples, list_lengths: Mapping[str, int]
 ) -> Candidates:
-    """Return the candidates of rows, as a model of these scorers does."""
+    """Return the candidates of rows, as a model of these parts does."""
     counts = np.bincount(data.Y.indices, minlength=data.n_labels)
     log_frequencies = log_frequencies_of(counts, data.n)
-    size = min(scorer.block_rows for scorer in scorers.values())
+    size = min(part.block_rows for part in parts.values())
     blocks = []
     for rows in spans(X.shape[0], size):
-        prepared_rows = {name: scorer.prepare(X[rows]) for name, scorer in scorers.items()}
-        blocks.append(collect(scorers, prepared_rows, log_frequencies, list_lengths))
+        prepared_rows = {name: part.prepare(X[rows]) for name, part in parts.items()}
+        blocks.append(collect(parts, prepared_rows, log_frequencies, list_lengths))
     return Candidates.joined(blocks)
 
 
 def best_labels(learned: Blend, listed: Candidates, n_labels: int, k: int = 5) -> Any:
-    """Return the best labels that the scorers of a blend list."""
+    """Return the best labels that the parts of a blend list."""
     probabilities = learned.probabilities(listed, n_labels)
     best = rank(listed.labels, np.where(listed.is_label, probabilities, -np.inf))[0][:, :k]
     return np.pad(best, ((0, 0), (0, k - best.shape[1])), constant_values=-1)
 
 
 def chosen(result: dict[str, Any], constants: Constants) -> dict[str, Any]:
-    """Return the row of a fit with these constants: that of all its scorers."""
+    """Return the row of a fit with these constants: that of all its parts."""
     [row] = [
         row
         for row in result["rows"]
         if (row["length"], row["penalty"]) == constants
-        and set(row["scorers"]) == set(result["chosen"])
+        and set(row["parts"]) == set(result["chosen"])
     ]
     return dict(row)
 
 
-def _examples(part: Part) -> Examples:
+def _examples(part: PreparedPart) -> Examples:
     X, Y = as_csr(part.X, np.float32), as_csr(part.Y)
     return Examples(
         as_rows(X), Y, np.arange(Y.shape[1]), bool(np.diff(Y.indptr).max(initial=0) <= 1)
     )
 
 
-def _stacked(parts: list[sparse.csr_array]) -> sparse.csr_array:
-    return sparse.csr_array(sparse.vstack(parts, format="csr"))
+def _stacked(blocks: list[sparse.csr_array]) -> sparse.csr_array:
+    return sparse.csr_array(sparse.vstack(blocks, format="csr"))
 
 
 def _key(data: Path) -> str:

@@ -1,4 +1,4 @@
-"""The ranking of one scorer by its own scores, without the blend of a model."""
+"""The ranking of one part by its own scores, without the blend of a model."""
 
 from typing import Any
 
@@ -8,9 +8,7 @@ from numpy.typing import NDArray
 from rembrandt.linalg.blocks import spans
 
 
-def best_labels(scorer: Any, X: Any, k: int) -> NDArray[np.int64]:
+def best_labels(part: Any, X: Any, k: int) -> NDArray[np.int64]:
     """Return the ``k`` labels of each row with the largest scores, best first."""
-    parts = [
-        scorer.top(scorer.prepare(X[rows]), k)[0] for rows in spans(X.shape[0], scorer.block_rows)
-    ]
-    return np.concatenate(parts)
+    blocks = [part.top(part.prepare(X[rows]), k)[0] for rows in spans(X.shape[0], part.block_rows)]
+    return np.concatenate(blocks)

@@ -22,16 +22,16 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.complete import embedding_settings
 from benchmarks.out_of_core import examples
 from rembrandt.data.convert import write_store
 from rembrandt.data.store import Store
-from rembrandt.decoders.ridge import fit_ridge
-from rembrandt.embeddings import embed
 from rembrandt.engines.projected import ProjectedRows
 from rembrandt.engines.shard_products import Data
 from rembrandt.engines.shards import Executor, ShardedEngine, tree_cut
+from rembrandt.parts.embedding.decoders.ridge import fit_ridge
+from rembrandt.parts.embedding.solve import embed
 from rembrandt.progress import silent
-from rembrandt.recipe import EmbeddingSettings, Recipe
 
 WIDTHS = (1, 8, 32, 120)
 DIRECTIONS = 64  # of the preconditioner
@@ -149,14 +149,15 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
     """
     from rembrandt.engines.dask import DaskExecutor, cluster
 
-    embedding = EmbeddingSettings(n_oversamples=10, solver="pcg", tol=1e-2, max_iter=5)
-    settings = Recipe(n_components=20, ridge=10.0, embedding=embedding)
+    settings = embedding_settings(
+        n_components=20, ridge=10.0, n_oversamples=10, solver="pcg", tol=1e-2, max_iter=5
+    )
     print(
         f"\n{'':<24}{'s':>7}{'passes':>8}{'s/pass':>10}{'MB sent':>9}{'between':>9}{'back':>9}{'difference':>14}"
     )
     here = ShardedEngine(Data(store.shards, store.d, store.c, constant=True))
     start = time.perf_counter()
-    expected = embed(here, settings)
+    expected = embed(here, settings, seed=0)
     rows = [
         _row(
             "this process", here.tally, time.perf_counter() - start, expected.sigma, expected.sigma
@@ -169,7 +170,7 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
                 Data(store.shards, store.d, store.c, constant=True), DaskExecutor(client)
             )
             start = time.perf_counter()
-            found = embed(engine, settings)
+            found = embed(engine, settings, seed=0)
             name = f"{workers} workers"
             rows.append(
                 _row(name, engine.tally, time.perf_counter() - start, found.sigma, expected.sigma)
@@ -182,7 +183,7 @@ def on_workers(store: Store) -> list[dict[str, Any]]:
                     Data(store.shards, store.d, store.c, constant=True), executor
                 )
                 start = time.perf_counter()
-                found = embed(engine, settings)
+                found = embed(engine, settings, seed=0)
                 assert executor.left < 0
                 rows.append(
                     _row(

@@ -71,10 +71,10 @@ def serve_bare(path: Path) -> None:
 
     @app.post("/v1/predict")
     def predict(asked: Asked) -> Any:
-        labels, scores = classifier.predict_topk(asked.texts, asked.top_k)
-        rows = zip(labels.tolist(), scores.tolist(), strict=True)
+        labels, probabilities = classifier.predict_topk(asked.texts, asked.top_k)
+        rows = zip(labels.tolist(), probabilities.tolist(), strict=True)
         return [
-            [{"label": one, "score": score} for one, score in zip(*row, strict=True)]
+            [{"label": name, "probability": p} for name, p in zip(*row, strict=True)]
             for row in rows
         ]
 

@@ -28,7 +28,7 @@ import numpy as np
 from benchmarks.ranking import best_labels
 from benchmarks.real_sets import FOLDER
 from benchmarks.resident import now_bytes
-from rembrandt.recipe import EmbeddingSettings
+from rembrandt import EmbeddingSettings
 
 PLAIN = EmbeddingSettings(leave_out=0.5, label_power=0.0, row_power=0.0, tol=0.02)
 SETS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -98,11 +98,12 @@ def prepare(name: str, file: Path) -> dict[str, Any]:
     """Fit the decoder, and store it with its predictions from the scores of all labels."""
     from rembrandt import RembrandtClassifier, TextFeatures
     from rembrandt.data import catalogue
+    from rembrandt.estimators.requests import rows_of
     from rembrandt.metrics import precision_at_k
 
     analyzer, settings = SETS[name]
     fixed: dict[str, Any] = {
-        "scorers": ("embedding",),
+        "parts": ("embedding",),
         "decoder": "ridge",
         "decoder_ridge": 0.1,
         "kernel": None,
@@ -117,17 +118,17 @@ def prepare(name: str, file: Path) -> dict[str, Any]:
         [str(label) for label in classifier.classes_]
     )
     test = test.rows(np.arange(min(ROWS, test.n_examples)))
-    X = classifier.dataset_rows(test)
-    scorer = classifier.model_.embedding
-    best_labels(scorer, X[:10], 5)  # loads compiled code
+    X = rows_of(classifier, test.inputs).features
+    embedding = classifier.model_.parts["embedding"]
+    best_labels(embedding, X[:10], 5)  # loads compiled code
     start = time.perf_counter()
-    labels = best_labels(scorer, X, 5)
+    labels = best_labels(embedding, X, 5)
     seconds = time.perf_counter() - start
     np.savez(
         file,
-        Q=scorer.decoder.weights,
-        bias=scorer.decoder.bias,
-        H=scorer.project(X),
+        Q=embedding.decoder.weights,
+        bias=embedding.decoder.bias,
+        H=embedding.project(X),
         labels=labels,
         indptr=test.Y.indptr,
         indices=test.Y.indices,
@@ -140,9 +141,9 @@ def prepare(name: str, file: Path) -> dict[str, Any]:
 
 
 def ours(Q: Any, bias: Any) -> Iterator[tuple[int, Search]]:
-    """Search the clusters of `rembrandt.scorers.shortlist`; effort: labels that are scored."""
-    from rembrandt.decoders.decoder import Decoder
-    from rembrandt.scorers.shortlist import Shortlist
+    """Search the clusters of `rembrandt.parts.embedding.shortlist`; effort: labels that are scored."""
+    from rembrandt.parts.embedding.decoders.decoder import Decoder
+    from rembrandt.parts.embedding.shortlist import Shortlist
 
     shortlist = Shortlist.build(Decoder(Q, bias, "identity"))
     _ = shortlist.layout  # made on first use
@@ -154,7 +155,7 @@ def faiss_ivf(A: Any) -> Iterator[tuple[int, Search]]:
     """Search inverted lists, as many as our index has clusters; effort: lists probed."""
     import faiss
 
-    from rembrandt.scorers.shortlist import n_clusters
+    from rembrandt.parts.embedding.shortlist import n_clusters
 
     index = faiss.IndexIVFFlat(
         faiss.IndexFlatL2(A.shape[1]), A.shape[1], n_clusters(len(A)), faiss.METRIC_L2

@@ -28,7 +28,7 @@ def main(output: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
     for name in SETS:
         train, test = load(name)
-        test = test.align_labels(train.label_names)
+        test = test.align_labels(train.label_ids)
         sigma = (
             LabelEmbedder(n_components=120, random_state=0).fit(train.X, train.Y).singular_values_
         )
@@ -51,7 +51,7 @@ def main(output: Path) -> None:
 
 def _precision(train: Dataset, test: Dataset, rank: int) -> float:
     classifier = RembrandtClassifier(
-        scorers=("embedding",),
+        parts=("embedding",),
         n_components=rank,
         decoder="ridge",
         decoder_ridge=0.01,
@@ -59,7 +59,8 @@ def _precision(train: Dataset, test: Dataset, rank: int) -> float:
         normalize=True,
         random_state=0,
     ).fit_dataset(train)
-    return float(precision_at_k(test.Y, best_labels(classifier.model_.embedding, test.X, 1), 1))
+    labels = best_labels(classifier.model_.parts["embedding"], test.X, 1)
+    return float(precision_at_k(test.Y, labels, 1))
 
 
 if __name__ == "__main__":

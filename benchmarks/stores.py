@@ -98,7 +98,7 @@ def main(
                 "s, "
                 f"peak {row['peak'] / 1e9:.2f} GB, estimate {row['estimate'] / 1e9:.2f} GB, model "
                 f"{row['model'][:12]} "
-                f"{'+'.join(row['scorers'])}",
+                f"{'+'.join(row['parts'])}",
                 flush=True,
             )
     same = {row["model"] for row in found if row["source"] == "store"}
@@ -117,15 +117,15 @@ def real(name: str, part: float) -> tuple[Dataset, Dataset]:
     train, test = load(name)
     chosen = np.random.default_rng(0).permutation(train.n_examples)[: int(part * train.n_examples)]
     train = train.rows(np.sort(chosen))
-    test = test.align_labels(train.label_names)
+    test = test.align_labels(train.label_ids)
     if train.texts is None or test.texts is None:
         return train, test
     text = TextFeatures()
     X, X_test = text.fit_transform(train.texts), text.transform(test.texts)
-    names, task = train.label_names, train.task
+    names, task = train.label_ids, train.task
     return (
-        Dataset.build(train.Y, X, label_names=names, task=task),
-        Dataset.build(test.Y, X_test, label_names=names, task=task),
+        Dataset.build(train.Y, X, label_ids=names, task=task),
+        Dataset.build(test.Y, X_test, label_ids=names, task=task),
     )
 
 
@@ -141,7 +141,7 @@ def generated(n: int, scale: float, seed: int = 0) -> Iterator[Dataset]:
         X, Y = sparse_problem(
             rows, d, c, 200, seed=1000 * seed + number, features_each=WORDS, labels_each=3
         )
-        yield Dataset.build(Y, X, label_names=names, task="multilabel")
+        yield Dataset.build(Y, X, label_ids=names, task="multilabel")
 
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
         resource.setrlimit(resource.RLIMIT_DATA, (size, size))
     data: Any = Store(root / job["source"]).dataset()
     if job["source"] == "memory":
-        data = Dataset.build(data.Y, data.X[:], label_names=data.label_names, task=data.task)
+        data = Dataset.build(data.Y, data.X[:], label_ids=data.label_ids, task=data.task)
     cpu, wall = cpu_seconds(), time.perf_counter()
     classifier = RembrandtClassifier(
         preset=job["preset"], device=job["device"], random_state=0
@@ -165,8 +165,8 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     digest = hashlib.sha256((target / "weights.safetensors").read_bytes()).hexdigest()
     found |= {"source": job["source"], "device": job["device"], "model": digest}
     found |= {
-        "scorers": list(classifier.model_.scorers),
-        "estimate": classifier.settings_["memory_estimate"],
+        "parts": list(classifier.model_.parts),
+        "estimate": classifier.model_.facts.memory_estimate,
     }
     return found | {f"p@{k}": float(precision_at_k(test.Y, labels, k)) for k in KS}
 

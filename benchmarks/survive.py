@@ -28,8 +28,8 @@ from rembrandt.data.generated import labelled_documents
 FITS = {
     "logistic": "--decoder logistic --kernel gaussian --n-random-features 500 --decoder-ridge 0 --normalize no "
     "--leave-out 0",
-    # The cost of the trees is chosen on held-out examples, so that a search is interrupted too.
-    "trees": "--scorers trees,embedding --decoder ridge --kernel none --decoder-ridge 0.1 --normalize no "
+    # The blend is learned on held-out examples, so that a search is interrupted too.
+    "trees": "--parts trees,embedding --decoder ridge --kernel none --decoder-ridge 0.1 --normalize no "
     "--leave-out 0.5",
 }
 DURATIONS = {"seconds", "fit_seconds"}
@@ -66,7 +66,7 @@ def _write(path: Path, examples: int) -> None:
     train, _ = labelled_documents(examples, n_topics=10, labels_per_topic=20)
     assert train.texts is not None
     labels = [
-        "|".join(train.label_names[i] for i in train.Y[[row]].indices)
+        "|".join(train.label_ids[i] for i in train.Y[[row]].indices)
         for row in range(train.n_examples)
     ]
     with path.open("w", newline="", encoding="utf-8") as file:

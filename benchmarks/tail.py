@@ -8,19 +8,22 @@ time are its own
 from typing import Any
 
 from benchmarks.real_sets import blend_facts, command, each, load, measured, percentages
-from rembrandt.recipe import TreeSettings
+from rembrandt import TreeSettings
 
 SAMPLE = 1000  # test rows for which every cluster is visited
 BLOCK = 100  # rows whose labels are all scored at a time
 
-BOTH: dict[str, Any] = {"scorers": ("trees", "embedding")}
-TREES: dict[str, Any] = {"scorers": ("trees",)}
+BOTH: dict[str, Any] = {"parts": ("trees", "embedding")}
+TREES: dict[str, Any] = {"parts": ("trees",)}
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "bibtex": ("bibtex", BOTH),
     "delicious": ("delicious", BOTH),
     "cooking": ("cooking", BOTH),
     "pubmed-mesh": ("pubmed-mesh", TREES),
-    "pubmed-mesh, no clusters": ("pubmed-mesh", TREES | {"trees": TreeSettings(pairs=3e8)}),
+    "pubmed-mesh, no clusters": (
+        "pubmed-mesh",
+        TREES | {"trees": TreeSettings(max_example_node_pairs=3e8)},
+    ),
     "nvd-products": ("nvd-products", TREES),
     "nvd-versions": ("nvd-versions", TREES),
     "mesh": ("mesh", TREES | {"analyzer": "char"}),
@@ -39,7 +42,7 @@ def main(names: list[str] | None = None) -> dict[str, Any]:
         print(
             f"{name:<28}{percentages(row, 'p@1', 'p@3', 'p@5', 'psp@5')}{row['cpu']:>8.1f}{row['wall']:>8.1f}"
             f"{row['gigabytes']:>6.1f}{row['examples_per_second']:>8.0f}{100 * row['beam']:>8.2f}"
-            f"  {' + '.join(row['scorers'])}, cost {row['cost']:g}",
+            f"  {' + '.join(row['parts'])}, cost {row['cost']:g}",
             flush=True,
         )
     return results
@@ -61,15 +64,16 @@ def kept_by_beam(classifier: Any, set_name: str) -> float:
     """Return P@5 of the trees with their beam, relative to P@5 with all clusters visited."""
     import numpy as np
 
+    from rembrandt.estimators.requests import rows_of
     from rembrandt.metrics import precision_at_k
 
-    trees = classifier.model_.scorers.get("trees")
+    trees = classifier.model_.parts.get("trees")
     if trees is None:
         return float("nan")
     test = load(set_name)[1].align_labels([str(label) for label in classifier.classes_])
     sample = np.random.default_rng(0).permutation(test.n_examples)[:SAMPLE]
     test = test.rows(np.sort(sample))
-    X = classifier.rows(classifier.dataset_rows(test))
+    X = rows_of(classifier, test.inputs).features
     beam, full = [], []
     for start in range(0, X.shape[0], BLOCK):
         rows = trees.prepare(X[start : start + BLOCK])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.real_sets import command, cpu_seconds, each, load
-from rembrandt.recipe import EmbeddingSettings
+from rembrandt import EmbeddingSettings
 
 FIXED: dict[str, Any] = {
     "decoder": "ridge",
@@ -63,7 +63,6 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
     """Fit to the first rows, update with the others, and fit to all rows, in this process."""
     from rembrandt import RembrandtClassifier
     from rembrandt.evaluation import measure
-    from rembrandt.recipe import Recipe
 
     set_name, of, fraction, settings = RUNS[name]
     train, test = load(set_name)
@@ -88,22 +87,21 @@ def one(name: str, seed: int = 0) -> dict[str, Any]:
         timed("update", classifier.update_dataset, later)
     updated = measure(classifier, test).model
     full = timed("fit", RembrandtClassifier(random_state=seed, **settings).fit_dataset, train)
-    recipe = Recipe.from_json(full.settings_)  # a refit does not choose settings again
     timed(
         "refit",
         RembrandtClassifier(random_state=seed, **settings).fit_dataset,
         train,
-        recipe=recipe,
+        settings=full.model_.settings,
     )
-    entry = classifier.settings_["updates"][-1]
+    last_update = classifier.model_.facts.updates[-1]
     return {
         "before": before,
         "updated": updated,
         "full": measure(full, test).model,
         "cpu": cpu,
         "wall": wall,
-        "n_new_labels": entry["n_labels"],
-        "outside": entry["outside"],
+        "n_new_labels": last_update.n_labels,
+        "outside": last_update.outside,
     }
 
 
@@ -122,7 +120,7 @@ def split(train: Any, of: str, fraction: float, seed: int) -> tuple[Any, Any]:
     first, later = train.rows(~late), train.rows(late)
     used = np.bincount(first.Y.indices, minlength=first.n_labels) > 0
     known = [
-        label for label, is_used in zip(first.label_names, used.tolist(), strict=True) if is_used
+        label for label, is_used in zip(first.label_ids, used.tolist(), strict=True) if is_used
     ]
     return first.align_labels(known), later
 

@@ -55,7 +55,7 @@ LAST_YEAR = 2015  # of the training rows of a split by time
 def parts_of(name: str) -> tuple[str, str]:
     """Return the set and the kind of a variant; the kind is empty for a set itself."""
     base, comma, kind = name.partition(", ")
-    if base not in catalogue.ENTRIES or (comma and kind not in KINDS.get(base, ())):
+    if base not in catalogue.DATA_SETS or (comma and kind not in KINDS.get(base, ())):
         raise ValueError(
             f"there is no problem {name!r}; choose a set or one of {'; '.join(VARIANTS)}"
         )
@@ -65,7 +65,7 @@ def parts_of(name: str) -> tuple[str, str]:
 def load(name: str, folder: str | Path | None = None) -> tuple[Dataset, Dataset]:
     """Return the training and test part of a set or a variant; their labels are not aligned."""
     base, kind = parts_of(name)
-    entry = catalogue.ENTRIES[base]
+    entry = catalogue.DATA_SETS[base]
     options = {"text": ["title"]} if kind == "titles" else {}
     root = catalogue.require_folder(entry, folder)
     train, test = (
@@ -74,7 +74,7 @@ def load(name: str, folder: str | Path | None = None) -> tuple[Dataset, Dataset]
     if kind == "half":
         return half(train), test
     if kind in ("part", "words"):
-        return with_labels(train, test, train.label_names[::PART])
+        return with_labels(train, test, train.label_ids[::PART])
     if kind == "rare":
         return rare(train, test)
     if kind == "time":
@@ -103,7 +103,7 @@ def rare(train: Dataset, test: Dataset) -> tuple[Dataset, Dataset]:
     return with_labels(
         train,
         test,
-        [train.label_names[i] for i in np.flatnonzero((counts > 0) & (counts < RARE)).tolist()],
+        [train.label_ids[i] for i in np.flatnonzero((counts > 0) & (counts < RARE)).tolist()],
     )
 
 
@@ -119,18 +119,18 @@ def years(dated: Dataset) -> Any:
     """Return the year of each row of a set whose labels are dates."""
     if (np.diff(dated.Y.indptr) != 1).any():
         raise ValueError("a row has no date, or several")
-    return np.array([int(name[:4]) for name in dated.label_names])[dated.Y.indices]
+    return np.array([int(name[:4]) for name in dated.label_ids])[dated.Y.indices]
 
 
 def split_by_year(
     train: Dataset, test: Dataset, train_years: Any, test_years: Any
 ) -> tuple[Dataset, Dataset]:
     """Divide the rows of both parts again, at the end of `LAST_YEAR`."""
-    names = sorted({*train.label_names, *test.label_names})
+    names = sorted({*train.label_ids, *test.label_ids})
     whole = [part.align_labels(names) for part in (train, test)]
     Y = sparse.csr_array(sparse.vstack([part.Y for part in whole], format="csr"))
     texts = [text for part in whole for text in part.texts or ()]
-    both = Dataset.build(Y, texts=texts, label_names=names, task=train.task)
+    both = Dataset.build(Y, texts=texts, label_ids=names, task=train.task)
     early = np.concatenate([train_years, test_years]) <= LAST_YEAR
     return with_seen_labels(both.rows(early)), both.rows(~early)
 
@@ -138,5 +138,5 @@ def split_by_year(
 def with_seen_labels(data: Dataset) -> Dataset:
     """Drop the labels without examples."""
     seen = np.unique(data.Y.indices)
-    names = [data.label_names[i] for i in seen.tolist()]
-    return replace(data, Y=sparse.csr_array(data.Y[:, seen]), label_names=names)
+    names = [data.label_ids[i] for i in seen.tolist()]
+    return replace(data, Y=sparse.csr_array(data.Y[:, seen]), label_ids=names)

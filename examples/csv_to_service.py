@@ -67,6 +67,6 @@ with tempfile.TemporaryDirectory() as name:
             request = Request(f"{address}/v1/predict", asked, {"Content-Type": "application/json"})
             with urlopen(request, timeout=30) as answer:
                 for label in json.load(answer)["predictions"][0]:
-                    print(f"{label['name']}: {label['score']:.1%}")
+                    print(f"{label['name']}: {label['probability']:.1%}")
         finally:
             service.terminate()

@@ -18,11 +18,11 @@ def main() -> None:
     features = TextFeatures()
     X = features.fit_transform(train.texts)
     halves = [
-        Dataset.from_arrays(X[part], train.Y[part], label_names=train.label_names)
+        Dataset.from_arrays(X[part], train.Y[part], label_ids=train.label_ids)
         for part in (slice(0, 80), slice(80, None))
     ]
     fixed = {
-        "scorers": ("embedding",),
+        "parts": ("embedding",),
         "n_components": 6,
         "decoder": "ridge",
         "decoder_ridge": 0.1,

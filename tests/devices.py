@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from rembrandt.engines.torch_place import TorchPlace
+from rembrandt.engines.torch_backend import TorchBackend
 
 torch.set_num_threads(
     1
@@ -25,21 +25,21 @@ needs_gpu = pytest.mark.skipif(
 )
 
 PLACES = [
-    pytest.param(lambda: TorchPlace(CPU_ONE, torch.float32), id="torch"),
-    pytest.param(lambda: TorchPlace(CPU_TWO, torch.float32), id="torch-twice"),
+    pytest.param(lambda: TorchBackend(CPU_ONE, torch.float32), id="torch"),
+    pytest.param(lambda: TorchBackend(CPU_TWO, torch.float32), id="torch-twice"),
     pytest.param(
-        lambda: TorchPlace((torch.device("cuda", 0),), torch.float32), id="gpu", marks=needs_gpu
+        lambda: TorchBackend((torch.device("cuda", 0),), torch.float32), id="gpu", marks=needs_gpu
     ),
     pytest.param(
-        lambda: TorchPlace((torch.device("cuda", 0),) * 2, torch.float32),
+        lambda: TorchBackend((torch.device("cuda", 0),) * 2, torch.float32),
         id="gpu-twice",
         marks=needs_gpu,
     ),
 ]
 HALVES = [
-    pytest.param(lambda: TorchPlace(CPU_ONE, torch.bfloat16), id="torch-bfloat16"),
+    pytest.param(lambda: TorchBackend(CPU_ONE, torch.bfloat16), id="torch-bfloat16"),
     pytest.param(
-        lambda: TorchPlace((torch.device("cuda", 0),), torch.bfloat16),
+        lambda: TorchBackend((torch.device("cuda", 0),), torch.bfloat16),
         id="gpu-bfloat16",
         marks=needs_gpu,
     ),

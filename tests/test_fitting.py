@@ -1,9 +1,10 @@
-"""From examples and a recipe to a model: each scorer, pairs of them, the paper's Algorithm 3,
+"""From examples and settings to a model: each part, pairs of them, the paper's Algorithm 3,
 calibration, memory.
 """
 
 import json
 from dataclasses import replace
+from importlib import import_module
 from itertools import combinations
 
 import numpy as np
@@ -14,32 +15,32 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss
 
 from rembrandt import RembrandtClassifier, memory
+from rembrandt.blend import LIST_LENGTH, Blend
 from rembrandt.data.convert import convert
-from rembrandt.decoders.logistic import stopping_rows
-from rembrandt.engines.place import place_for
+from rembrandt.data.rows import as_rows
+from rembrandt.declarations import PART_NAMES, ModelSettings
+from rembrandt.engines.backend import backend_for
 from rembrandt.errors import MemoryEstimateError
-from rembrandt.fitting import check_memory, fit_model
+from rembrandt.fitting import Learned, check_memory, fit_model
 from rembrandt.metrics import calibration_error, precision_at_k, reliability
 from rembrandt.metrics.hits import hits
+from rembrandt.parts.embedding.decoders.logistic import stopping_rows
+from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.predict import Request, all_probabilities, answer, indicator, log_odds
-from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
-from rembrandt.scorers.blend import LIST_LENGTH, Blend
-from rembrandt.selection import Choice, choose
-from tests.estimators.problems import blobs, directions, examples, skewed, words
-from tests.scorers.problems import all_scores
+from rembrandt.search import search
+from rembrandt.search.search import SearchResult
+from tests.estimators.problems import blobs, directions, examples, settings_for, skewed, words
 
-EMBEDDING = EmbeddingSettings(kernel_scale=1.0, leave_out=0.0, max_epochs=5)
-RECIPE = Recipe(
-    scorers=("embedding",),
-    n_components=4,
-    embedding=EMBEDDING,
-    trees=TreeSettings(n_trees=1, pairs=3e7, cost=1.0, passes=10),
-)
-SUBSETS = [names for size in (1, 2, 3) for names in combinations(SCORERS, size)]
+TREES = TreeSettings(n_trees=1, max_example_node_pairs=3e7, cost=1.0, passes=10)
+SUBSETS = [names for size in (1, 2, 3) for names in combinations(PART_NAMES, size)]
 
 
-def recipe(*names, **changes):
-    return replace(RECIPE, scorers=names, **changes)
+def settings_of(data, *names, **changes):
+    """Return the settings of a small model of these parts."""
+    return settings_for(
+        data, **{"parts": names, "n_components": 4, "max_epochs": 5, "trees": TREES} | changes
+    )
 
 
 def texts(seed=0, n=400):
@@ -54,42 +55,43 @@ def all_log_odds(model, data):
     return log_odds(all_probabilities(model, data.X[:]))
 
 
-class TestScorers:
+class TestParts:
     @pytest.mark.parametrize("names", SUBSETS, ids="-".join)
-    def test_a_model_has_the_scorers_of_its_recipe(self, names):
+    def test_a_model_has_the_parts_of_its_settings(self, names):
         data = texts()
-        model = fit_model(data, recipe(*names, n_components=25))
-        assert tuple(model.scorers) == names and model.blend == Blend.fixed(names)
+        model = fit_model(data, settings_of(data, *names, n_components=25))
+        assert tuple(model.parts) == names
+        assert model.blend == Blend.fixed(names)
         assert (model.n_labels, model.n_features, model.n_train) == (30, 150, 400)
         assert_array_equal(model.label_counts, data.Y.toarray().sum(axis=0))
         assert first_is_right(model, texts(1)) > 0.7
-        assert ("rank" in model.settings) == ("embedding" in names)
+        assert model.has_label_vectors == ("embedding" in names)
 
     @pytest.mark.parametrize("names", SUBSETS, ids="-".join)
-    def test_the_settings_of_a_model_are_its_recipe(self, names):
-        asked = recipe(*names)
-        model = fit_model(texts(), asked)
-        assert Recipe.from_json(model.settings) == asked
-        assert model.settings["memory_estimate"] == check_memory(texts(), asked)
+    def test_a_model_keeps_its_settings(self, names):
+        data = texts()
+        settings = settings_of(data, *names)
+        model = fit_model(data, settings)
+        assert model.settings == settings
+        as_saved = json.loads(json.dumps(settings.to_json()))
+        assert ModelSettings.from_json(as_saved) == settings
+        assert model.facts.memory_estimate == check_memory(data, settings)
 
-    @pytest.mark.parametrize("name", SCORERS)
+    @pytest.mark.parametrize("name", PART_NAMES)
     def test_weights_are_repetitions(self, name):
         X, Y = words(300, 20, 100)
         w = np.random.default_rng(0).integers(1, 4, 300)
         repeated = np.repeat(np.arange(300), w)
         exact = {
-            "embedding": replace(EMBEDDING, n_iter=4),
-            "trees": replace(RECIPE.trees, tolerance=1e-6, passes=5000, threshold=0.0),
+            "n_components": 20,
+            "n_iter": 4,
+            "trees": replace(TREES, tolerance=1e-6, passes=5000, prune_below=0.0),
         }
-        weighted, plain = (
-            fit_model(data, recipe(name, n_components=20, **exact)).scorers[name]
-            for data in (examples(X, Y, w.astype(float)), examples(X[repeated], Y[repeated]))
-        )
-        assert_allclose(
-            all_scores(weighted, weighted.prepare(X)),
-            all_scores(plain, plain.prepare(X)),
-            atol=1e-2,
-        )
+        scores = []
+        for data in (examples(X, Y, w.astype(float)), examples(X[repeated], Y[repeated])):
+            part = fit_model(data, settings_of(data, name, **exact)).parts[name]
+            scores.append(part.every(part.prepare(X)))
+        assert_allclose(scores[0], scores[1], atol=1e-2)
 
     def test_a_blend_and_a_threshold_that_were_learned_go_with_the_model(self, monkeypatch):
         weights = {"trees": (1.0, 0.5, -1.0, 2.0), "embedding": (0.0, 0.0, 0.0, 0.0)}
@@ -101,7 +103,8 @@ class TestScorers:
             unlisted=(0.5, 0.0, 0.1, -4.0),
         )
         data = texts()
-        model = fit_model(data, recipe("trees", "embedding"), blend, 0.3)
+        settings = settings_of(data, "trees", "embedding")
+        model = fit_model(data, settings, Learned(blend, 0.3))
         assert (model.blend, model.threshold) == (blend, 0.3)
         of_trees = replace(
             blend,
@@ -109,26 +112,24 @@ class TestScorers:
             quadratic=((0.1, 0.2), (0.2, 0.0)),
             unlisted=(0.5, 0.1, -4.0),
         )
-        alone = fit_model(data, recipe("trees"), of_trees)
+        alone = fit_model(data, settings_of(data, "trees"), Learned(of_trees))
         # What only the embedding lists is not listed by trees alone.
         listed = answer(alone, Request(data.X[:], LIST_LENGTH)).labels
         both = np.take_along_axis(all_log_odds(model, data), listed, axis=1)
         expected = np.take_along_axis(all_log_odds(alone, data), listed, axis=1)
         assert_allclose(both, expected, rtol=1e-5, atol=1e-5)
-        monkeypatch.setattr("rembrandt.scorers.blend.LIST_LENGTH", model.n_labels)
-        both, expected = (all_log_odds(each, data) for each in (model, alone))
-        assert_allclose(both, expected, rtol=1e-5, atol=1e-5)
+        monkeypatch.setattr("rembrandt.blend.LIST_LENGTH", model.n_labels)
+        assert_allclose(all_log_odds(model, data), all_log_odds(alone, data), rtol=1e-5, atol=1e-5)
 
     def test_trees_find_rare_labels_that_a_small_embedding_cannot_tell_apart(self):
         train, test = (examples(*words(600, 60, 300, seed)) for seed in (0, 1))
-        embedding, both = (
-            fit_model(train, recipe(*names)) for names in (("embedding",), ("trees", "embedding"))
-        )
+        embedding = fit_model(train, settings_of(train, "embedding"))
+        both = fit_model(train, settings_of(train, "trees", "embedding"))
         assert first_is_right(both, test) > first_is_right(embedding, test) + 0.3
 
     def test_an_embedding_of_features_goes_with_trees(self):
         data = texts()
-        model = fit_model(data, recipe("trees", "embedding", method="pca"))
+        model = fit_model(data, settings_of(data, "trees", "embedding", method="pca"))
         assert np.isfinite(all_log_odds(model, data)).all()
         assert first_is_right(model, data) > 0.9
 
@@ -142,12 +143,12 @@ class TestScorers:
         stored = convert([tmp_path / "rows.svm"], tmp_path / "store", rows=9).dataset()
         X = stored.X[:]
         data = examples(X, stored.Y)
-        models = [
-            fit_model(each, recipe(*names, n_components=2), place=place_for("cpu", each.X))
-            for each in (replace(data, X=stored.X), data)
-        ]
-        on_disk, in_memory = (all_probabilities(model, X) for model in models)
-        assert_allclose(on_disk, in_memory, atol=1e-5)
+        settings = settings_of(data, *names, n_components=2)
+        probabilities = []
+        for rows in (stored.X, data.X):
+            model = fit_model(replace(data, X=rows), settings, backend=backend_for("cpu", rows))
+            probabilities.append(all_probabilities(model, X))
+        assert_allclose(probabilities[0], probabilities[1], atol=1e-5)
 
 
 class TestAlgorithm3:
@@ -157,9 +158,11 @@ class TestAlgorithm3:
 
     def test_it_is_an_embedding_with_a_logistic_decoder_and_no_kernel(self):
         X, y = blobs(n=600, noise=1.0)
-        settings = EmbeddingSettings(leave_out=0.0, n_iter=4, tol=1e-8, max_epochs=200)
+        settings = EmbeddingSettings(
+            label_power=0, row_power=0, leave_out=0.0, n_iter=4, tol=1e-8, max_epochs=200
+        )
         classifier = RembrandtClassifier(
-            scorers=("embedding",),
+            parts=("embedding",),
             decoder="logistic",
             kernel=None,
             n_components=3,
@@ -168,7 +171,7 @@ class TestAlgorithm3:
             embedding=settings,
             random_state=0,
         ).fit(X, y)
-        [scorer] = classifier.model_.scorers.values()
+        [part] = classifier.model_.parts.values()
         # Line by line with dense matrices: the eigenvectors of YᵀX(XᵀX + λI)⁻¹XᵀY, and the
         # regression on YV. The rows that stop the decoder have no weight in the embedding.
         X1, Y = np.hstack([X, np.ones((len(X), 1))]), np.eye(6)[y]
@@ -178,19 +181,19 @@ class TestAlgorithm3:
         inverse = np.linalg.inv(gram + 0.1 * np.trace(gram) / len(gram) * np.eye(len(gram)))
         values, V = np.linalg.eigh(Y.T @ X1 @ inverse @ X1.T @ Y)
         values, V = values[::-1][:3], V[:, ::-1][:, :3]
-        assert_allclose(scorer.singular_values, values, rtol=1e-5)
-        signs = np.sign((scorer.vectors * V).sum(axis=0))
-        assert_allclose(scorer.vectors, V * signs, atol=1e-4)
-        assert_allclose(scorer.projection, inverse @ X1.T @ Y @ V * signs, atol=1e-4)
+        assert_allclose(part.singular_values, values, rtol=1e-5)
+        signs = np.sign((part.vectors * V).sum(axis=0))
+        assert_allclose(part.vectors, V * signs, atol=1e-4)
+        assert_allclose(part.projection, inverse @ X1.T @ Y @ V * signs, atol=1e-4)
         # Scores are linear in the projected rows, and predict new rows about as well as an exact
         # logistic regression on them; ours stops early.
-        H = np.hstack([X, np.ones((len(X), 1))]) @ scorer.projection
+        H = np.hstack([X, np.ones((len(X), 1))]) @ part.projection
         new, expected = blobs(n=600, noise=1.0, seed=1)
-        assert scorer.decoder.fourier is None and scorer.decoder.link == "softmax"
-        scores = H @ scorer.decoder.weights + scorer.decoder.bias
-        assert_allclose(all_scores(scorer, scorer.prepare(X)), scores, rtol=1e-4, atol=1e-4)
+        assert part.decoder.fourier is None and part.decoder.link == "softmax"
+        scores = H @ part.decoder.weights + part.decoder.bias
+        assert_allclose(part.every(part.prepare(X)), scores, rtol=1e-4, atol=1e-4)
         reference = LogisticRegression(C=1e6, max_iter=5000).fit(H, y)
-        projected = np.hstack([new, np.ones((600, 1))]) @ scorer.projection
+        projected = np.hstack([new, np.ones((600, 1))]) @ part.projection
         assert classifier.score(new, expected) > reference.score(projected, expected) - 0.05
         best = log_loss(expected, reference.predict_proba(projected))
         assert log_loss(expected, classifier.predict_proba(new)) < 1.15 * best
@@ -205,29 +208,31 @@ class TestCalibration:
         train, test = (
             examples(*skewed(n=1200, multiclass=multiclass, seed=seed)) for seed in (0, 2)
         )
-        asked = recipe(*names)
-        choice = choose(train, asked, 2)
-        model = fit_model(train, choice.recipe, choice.blend, choice.threshold)
+        result = search(train, settings_of(train, *names))
+        model = fit_model(train, result.settings, result.learned)
+        not_learned = fit_model(train, result.settings)
 
-        def error(one):
-            ranked = answer(one, Request(test.X[:], 5))
+        def error(fitted):
+            ranked = answer(fitted, Request(test.X[:], 5))
             return calibration_error(reliability(ranked.probabilities, hits(test.Y, ranked.labels)))
 
-        assert error(model) < 0.05 and choice.calibration_error < 0.05
-        assert error(model) < error(fit_model(train, choice.recipe)) + 0.01
+        assert error(model) < 0.05
+        assert result.calibration_error < 0.05
+        assert error(model) < error(not_learned) + 0.01
         if multiclass:
             assert_allclose(all_probabilities(model, test.X[:]).sum(axis=1), 1, rtol=1e-4)
 
     @pytest.mark.parametrize("threshold", ["micro", "macro", 0.3])
-    def test_thresholds_are_chosen_where_the_recipe_says_so(self, threshold):
-        choice = choose(examples(*skewed()), recipe("embedding", threshold=threshold))
-        assert np.shape(choice.threshold) == ((30,) if threshold == "macro" else ())
-        assert threshold != 0.3 or choice.threshold == 0.3
+    def test_thresholds_are_chosen_where_the_settings_say_so(self, threshold):
+        data = examples(*skewed())
+        learned = search(data, settings_of(data, "embedding", threshold=threshold)).learned
+        assert np.shape(learned.threshold) == ((30,) if threshold == "macro" else ())
+        assert threshold != 0.3 or learned.threshold == 0.3
 
     def test_the_threshold_is_near_the_best_on_new_rows(self):
         train, test = (examples(*skewed(n=1200, seed=seed)) for seed in (0, 2))
-        choice = choose(train, recipe("trees", "embedding"))
-        model = fit_model(train, choice.recipe, choice.blend, choice.threshold)
+        result = search(train, settings_of(train, "trees", "embedding"))
+        model = fit_model(train, result.settings, result.learned)
         truth = test.Y.toarray()
 
         def f1(threshold):
@@ -241,16 +246,21 @@ class TestCalibration:
 class TestMemory:
     def test_more_of_anything_needs_more(self):
         data = examples(*directions())
-        small = check_memory(data, RECIPE)
-        assert check_memory(data, replace(RECIPE, n_components=400)) > small
-        assert check_memory(data, replace(RECIPE, kernel="gaussian")) > small
-        assert check_memory(examples(*directions(n=5000)), RECIPE) > small
+        settings = settings_of(data, "embedding")
+        small = check_memory(data, settings)
+        assert check_memory(data, settings_of(data, "embedding", n_components=400)) > small
+        kernel = settings_of(data, "embedding", kernel="gaussian", n_random_features=1000)
+        assert check_memory(data, kernel) > small
+        assert check_memory(examples(*directions(n=5000)), settings) > small
 
-    def test_what_is_open_in_an_embedding_that_is_not_there_needs_nothing(self):
+    def test_vectors_beside_the_features_count(self):
         data = examples(*directions())
-        assert check_memory(data, recipe("trees", kernel="auto")) == check_memory(
-            data, recipe("trees")
-        )
+        vectors = np.random.default_rng(0).standard_normal((data.n, 3000)).astype(np.float32)
+        with_vectors = replace(data, vectors=(as_rows(vectors),))
+        settings = settings_of(with_vectors, "embedding")
+        assert tuple(settings.parts) == ("embedding", "vectors")
+        features_alone = check_memory(data, settings.with_parts(["embedding"]))
+        assert check_memory(with_vectors, settings) > features_alone + vectors.nbytes
 
     def test_a_fit_that_does_not_fit_is_refused_before_it_begins(self, monkeypatch):
         data = examples(*directions())
@@ -258,37 +268,38 @@ class TestMemory:
         monkeypatch.setattr(memory, "available", lambda: 1000)
         for names in SUBSETS:
             with pytest.raises(MemoryEstimateError, match="GiB is free"):
-                fit_model(data, recipe(*names), report=lambda stage, *_: stages.append(stage))
+                fit_model(
+                    data,
+                    settings_of(data, *names),
+                    report=lambda stage, *_: stages.append(stage),
+                )
         assert stages == []
 
 
 class TestFirstTree:
     """A tree that was fitted to nearly all rows for the blend is the first tree of the model."""
 
-    trees = TreeSettings(n_trees=2, pairs=4e4, cost=1.0, passes=10)
+    trees = TreeSettings(n_trees=2, max_example_node_pairs=4e3, cost=1.0, passes=10)
 
-    def choice(self, n=5200):
-        data = texts(n=n)
-        return data, choose(data, recipe("trees", trees=self.trees))
+    def searched(self, n=5200):
+        data = examples(*words(n, 200, 600))
+        return data, search(data, settings_of(data, "trees", trees=self.trees))
 
     def test_it_is_kept(self, monkeypatch):
-        monkeypatch.setattr("rembrandt.selection.halving.NEARLY_ALL", 0.8)
-        data, choice = self.choice()
-        arrays, facts = choice.arrays()
-        again = Choice.from_arrays(
-            arrays, json.loads(json.dumps(facts))
-        )  # as after an interruption
-        models = [
-            fit_model(data, each.recipe, each.blend, each.threshold, first_trees=each.first_trees)
-            for each in (choice, again)
-        ]
-        for model in models:
-            first, second = model.scorers["trees"].trees
-            own = choice.first_trees.trees[0].labels
-            assert_array_equal(first.labels.weights.toarray(), own.weights.toarray())
+        monkeypatch.setattr(import_module("rembrandt.search.search"), "NEARLY_ALL", 0.8)
+        data, result = self.searched()
+        arrays, facts = result.arrays()
+        after_interruption = SearchResult.from_arrays(arrays, json.loads(json.dumps(facts)))
+        probabilities = []
+        for learned in (result.learned, after_interruption.learned):
+            model = fit_model(data, result.settings, learned)
+            first, second = model.parts["trees"].trees
+            begun = learned.begun["trees"].trees[0]
+            assert_array_equal(first.labels.weights.toarray(), begun.labels.weights.toarray())
             assert first.labels.weights.nnz != second.labels.weights.nnz
-        assert_array_equal(*(all_probabilities(model, data.X[:50]) for model in models))
+            probabilities.append(all_probabilities(model, data.X[:50]))
+        assert_array_equal(probabilities[0], probabilities[1])
 
     @pytest.mark.parametrize("n", [400, 5200])
-    def test_one_of_too_few_rows_is_not(self, n):
-        assert self.choice(n)[1].first_trees is None
+    def test_that_of_too_few_rows_is_not(self, n):
+        assert self.searched(n)[1].learned.begun == {}

@@ -13,10 +13,10 @@ import pytest
 from scipy import sparse
 
 from rembrandt import LabelEmbedder, RembrandtClassifier, memory
-from rembrandt.engines.place import Place
+from rembrandt.engines.backend import Backend
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.memory import Shape, available, check, estimate
-from rembrandt.recipe import EmbeddingSettings
+from rembrandt.parts.embedding.settings import EmbeddingSettings
 from tests.estimators.problems import settled
 
 DECODERS = (
@@ -32,16 +32,14 @@ ABSURD = replace(SMALL, n=10**9, d=10**8, c=10**8, nonzeros=10**11, k=1000, widt
 def test_trees_count_and_can_be_left_out():
     with_trees = replace(SMALL, together=10**12)
     assert estimate(with_trees)["total"] > estimate(SMALL)["total"]
-    with pytest.raises(
-        MemoryEstimateError, match=r"GiB trees.*scorers=\('embedding',\)"
-    ) as refused:
+    with pytest.raises(MemoryEstimateError, match=r"GiB trees.*parts=\('embedding',\)") as refused:
         check(with_trees)
-    assert refused.value.parameters == ("n_components", "decoder", "scorers")
+    assert refused.value.parameters == ("n_components", "decoder", "parts")
     alone = replace(with_trees, k=0, width=0, mapped=0, decoder="transpose")
     assert estimate(alone)["embedding"] == estimate(alone)["decoder"] == 0
     with pytest.raises(MemoryEstimateError) as refused:
         check(alone)
-    assert refused.value.parameters == ("scorers",), "there is no embedding to make smaller"
+    assert refused.value.parameters == ("parts",), "there is no embedding to make smaller"
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
@@ -188,8 +186,8 @@ def test_nothing_begins_that_does_not_fit(monkeypatch, estimator):
         raise AssertionError("the fit began")
 
     monkeypatch.setattr(memory, "available", lambda: 1000)
-    monkeypatch.setattr(Place, "engine", begun)
-    monkeypatch.setattr(Place, "hinge", begun)
+    monkeypatch.setattr(Backend, "engine", begun)
+    monkeypatch.setattr(Backend, "hinge", begun)
     with pytest.raises(MemoryEstimateError, match="GiB is free"):
         estimator.fit(*problem())
 
@@ -204,9 +202,9 @@ def test_an_absurd_shape_is_refused():
 
 def test_a_device_has_a_memory_of_its_own(monkeypatch):
     """The refusal names the device."""
-    from rembrandt.engines.torch_place import TorchPlace
+    from rembrandt.engines.torch_backend import TorchBackend
 
-    monkeypatch.setattr(TorchPlace, "available", lambda _: 1000)
+    monkeypatch.setattr(TorchBackend, "available", lambda _: 1000)
     with pytest.raises(MemoryEstimateError, match=r"needs about .* 0.0 GiB is free on cpu,cpu"):
         RembrandtClassifier(**settled(n_components=2, device="cpu,cpu")).fit(*problem())
 

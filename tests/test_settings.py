@@ -22,38 +22,42 @@ from rembrandt.annif.settings import classifier_from
 from rembrandt.cli import options
 from rembrandt.cli.failure import options_of, with_options
 from rembrandt.cli.settings import Settings
-from rembrandt.errors import SettingsError
-from rembrandt.recipe import PRESETS, Recipe, as_json, resolve
-from rembrandt.settings import (
-    EMBEDDING,
+from rembrandt.declarations import (
     FLAT,
     GENERAL,
+    PARAMETERS,
+    PART_PRESETS,
+    PART_SETTINGS,
     SETTINGS,
-    TREES,
-    UNSET,
-    EmbeddingSettings,
-    TreeSettings,
-    default_words,
-    merged,
+    ModelSettings,
+    as_json,
+    default_of,
+    preset_settings,
     preset_values,
-    set_values,
-    with_defaults,
 )
+from rembrandt.errors import SettingsError
+from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.trees.settings import TreeSettings
+from rembrandt.planning import resolve
+from rembrandt.settings import PRESET_NAMES, UNSET
 from rembrandt.settings.kinds import Choice, Names, Number, Seconds, Switch, Text, WholeNumber
-from rembrandt.settings.page import settings_page
+from rembrandt.settings_page import settings_page
 from tests.estimators.problems import examples, several
 
-PARAMETERS = RembrandtClassifier(random_state=0).get_params(deep=False)
+DEFAULTS = RembrandtClassifier(random_state=0).get_params(deep=False)
 PARTS = {"embedding": EmbeddingSettings, "trees": TreeSettings}
-PART_SETTINGS = EMBEDDING + TREES
+SETTINGS_OF_PARTS = PART_SETTINGS["embedding"] + PART_SETTINGS["trees"]
 # Rules that fill in what is "auto" from another setting: by the setting, what may follow from it.
-FOLLOWING = {"cost": {"passes"}}
-# Values that other parameters have to allow.
-NEEDED = {
-    "growable": {"scorers": ("embedding",)},
-    "proposes": {"scorers": ("trees", "embedding")},
-    "candidates": {"scorers": ("trees", "embedding")},
+FOLLOWING = {
+    "n_components": {"n_random_features", "kernel", "decoder_ridge"},
+    "method": {"label_power", "row_power"},
+    "decoder": {"kernel", "decoder_ridge", "n_random_features"},
+    "kernel": {"decoder_ridge", "n_random_features"},
+    "growable": {"kernel", "decoder_ridge", "n_random_features", "label_power", "row_power"},
+    "n_oversamples": {"kernel", "decoder_ridge", "n_random_features"},
 }
+# Values that other parameters have to allow.
+NEEDED = {"growable": {"parts": ("embedding",)}}
 
 
 def named(setting):
@@ -61,11 +65,11 @@ def named(setting):
 
 
 each_setting = pytest.mark.parametrize("setting", SETTINGS, ids=named)
-each_part_setting = pytest.mark.parametrize("setting", PART_SETTINGS, ids=named)
+each_part_setting = pytest.mark.parametrize("setting", SETTINGS_OF_PARTS, ids=named)
 each_option = pytest.mark.parametrize(
     "setting", [setting for setting in SETTINGS if setting.panel is not None], ids=named
 )
-each_preset = pytest.mark.parametrize("preset", PRESETS)
+each_preset = pytest.mark.parametrize("preset", PRESET_NAMES)
 
 
 def accepted(setting):
@@ -115,14 +119,24 @@ def refused(setting):
 
 def parameters_with(setting, value):
     """Parameters of the classifier with one setting."""
-    if setting.group == "general":
-        return PARAMETERS | {setting.name: value}
-    return PARAMETERS | {setting.group: PARTS[setting.group](**{setting.name: value})}
+    if not setting.group:
+        return DEFAULTS | {setting.name: value}
+    return DEFAULTS | {setting.group: PARTS[setting.group](**{setting.name: value})}
 
 
 def resolved(**params):
     X, Y = several()
-    return resolve(PARAMETERS | params, examples(sparse.csr_array(X), Y))
+    return resolve(DEFAULTS | params, examples(sparse.csr_array(X), Y))
+
+
+def part_settings(name, **params):
+    """Return the resolved settings of a part of a model with trees and an embedding."""
+    return resolved(**{"parts": ("trees", "embedding")} | params).parts[name].settings
+
+
+def best_facts():
+    """Return the settings of a model as JSON."""
+    return json.loads(json.dumps(resolved(preset="best").to_json()))
 
 
 def option_settings(*words):
@@ -178,13 +192,15 @@ def setting_value(setting, text):
 class TestDeclarations:
     def test_the_constructor_has_the_declared_defaults(self):
         signature = inspect.signature(RembrandtClassifier).parameters
-        objects = {"regressor", "embedding", "trees", "text", "verbose"}
-        assert {setting.name for setting in GENERAL} == signature.keys() - objects
-        for setting in GENERAL:
-            assert signature[setting.name].default == setting.default, setting.name
+        objects = {"embedding", "trees", "text", "verbose"}
+        declared = {setting.name: setting for setting in GENERAL} | PARAMETERS
+        assert declared.keys() == signature.keys() - objects
+        for name, setting in declared.items():
+            assert signature[name].default == setting.default, name
 
     def test_every_field_is_declared(self):
-        for part, settings in ((EmbeddingSettings, EMBEDDING), (TreeSettings, TREES)):
+        for name, part in PARTS.items():
+            settings = PART_SETTINGS[name]
             assert [setting.name for setting in settings] == [field.name for field in fields(part)]
             for setting in settings:
                 assert f"    {setting.name} : {setting.type_words}" in part.__doc__
@@ -192,13 +208,18 @@ class TestDeclarations:
     def test_flat_names_are_unique(self):
         assert len(FLAT) == len(SETTINGS)
 
+    def test_fields_without_a_value_are_unset(self):
+        for part in PARTS.values():
+            assert set(vars(part()).values()) == {UNSET}
+            assert part().set_values() == {}
+
     @each_setting
     def test_the_default_of_every_preset_is_accepted(self, setting):
         setting.check(setting.default)
         for value in preset_values(setting).values():
             setting.check(value)
         assert setting.help.endswith(".")
-        assert default_words(setting)
+        assert default_of(setting)
 
 
 class TestRanges:
@@ -210,12 +231,18 @@ class TestRanges:
     @each_setting
     def test_the_constructor_accepts_the_ends(self, setting):
         for value in accepted(setting):
-            needed = NEEDED.get(setting.name, {}) | NEEDED.get(str(value), {})
-            recipe = resolve(
-                parameters_with(setting, value) | needed,
-                examples(sparse.csr_array(several()[0]), several()[1]),
-            )
-            assert isinstance(recipe, Recipe)
+            params = parameters_with(setting, value) | NEEDED.get(setting.name, {})
+            assert isinstance(resolved(**params), ModelSettings)
+
+    @pytest.mark.parametrize("setting", PARAMETERS.values(), ids=named)
+    def test_a_parameter_is_the_same_as_the_setting_of_its_part(self, setting):
+        for value in accepted(setting):
+            in_settings = resolved(**parameters_with(setting, value))
+            assert resolved(**{setting.name: value}) == in_settings
+        for value in refused(setting):
+            with pytest.raises(SettingsError) as error:
+                resolved(**{setting.name: value})
+            assert error.value.parameters == (setting.name,)
 
     @each_setting
     def test_the_constructor_refuses_what_is_outside(self, setting):
@@ -228,33 +255,25 @@ class TestRanges:
 
     @each_part_setting
     def test_json_is_checked(self, setting):
-        facts = json.loads(json.dumps(PRESETS["best"].to_json()))
+        facts = best_facts()
         for value in accepted(setting):
-            facts[setting.group][setting.name] = as_json(value)
-            recipe = Recipe.from_json(facts)
-            assert getattr(getattr(recipe, setting.group), setting.name) == value
+            facts["parts"][setting.group]["settings"][setting.name] = as_json(value)
+            settings = ModelSettings.from_json(facts).parts[setting.group].settings
+            assert getattr(settings, setting.name) == value
         for value in refused(setting):
-            facts[setting.group][setting.name] = value
+            facts["parts"][setting.group]["settings"][setting.name] = value
             with pytest.raises(SettingsError) as error:
-                Recipe.from_json(facts)
+                ModelSettings.from_json(facts)
             assert f"{setting.name}={value!r}" in str(error.value)
             assert setting.expected in str(error.value)
 
-    @pytest.mark.parametrize(
-        "setting",
-        [
-            setting
-            for setting in GENERAL
-            if setting.name in {field.name for field in fields(Recipe)}
-        ],
-        ids=named,
-    )
-    def test_json_of_parameters_is_checked(self, setting):
-        facts = json.loads(json.dumps(PRESETS["best"].to_json()))
-        for value in refused(setting):
+    @pytest.mark.parametrize("name", ["preset", "threshold"])
+    def test_json_of_parameters_is_checked(self, name):
+        facts = best_facts()
+        for value in refused(FLAT[name]):
             with pytest.raises(SettingsError) as error:
-                Recipe.from_json(facts | {setting.name: value})
-            assert setting.name in str(error.value) or setting.name == "scorers"
+                ModelSettings.from_json(facts | {name: value})
+            assert f"{name}={value!r}" in str(error.value)
 
     @each_option
     def test_the_command_line_accepts_the_ends(self, setting):
@@ -266,14 +285,14 @@ class TestRanges:
             else:
                 words = [setting.option, as_typed(value)]
             parameters = option_settings(*words).parameters()
-            if setting.group == "general":
+            if not setting.group or setting.is_parameter:
                 typed = parameters[setting.name]
             else:
                 part = parameters[setting.group] or PARTS[setting.group]()
                 typed = getattr(part, setting.name)
             if isinstance(setting.kind, Names) and value in setting.kind.names:
                 assert typed == (value,)
-            elif value is None and setting.group != "general":
+            elif value is None and setting.group and not setting.is_parameter:
                 assert typed is UNSET
             elif isinstance(value, list):
                 assert typed == tuple(value)
@@ -298,7 +317,7 @@ class TestRanges:
         for value in typed_values(setting):
             classifier = classifier_from({setting.flat_name: as_typed(value)})
             part = classifier
-            if setting.group != "general":
+            if setting.group and not setting.is_parameter:
                 part = getattr(classifier, setting.group)
             assert setting.accepts(getattr(part, setting.name))
         for text in refused_words(setting):
@@ -326,12 +345,12 @@ class TestParts:
 
     @pytest.mark.parametrize("part", PARTS.values())
     def test_copies_are_equal(self, part):
-        for settings in (part(), with_defaults(part())):
+        for settings in (part(), part().with_defaults()):
             assert pickle.loads(pickle.dumps(settings)) == settings
             assert copy.deepcopy(settings) == settings
             assert hash(copy.copy(settings)) == hash(settings)
         assert pickle.loads(pickle.dumps(part())).__dict__.popitem()[1] is UNSET
-        assert part() != with_defaults(part())
+        assert part() != part().with_defaults()
 
     def test_estimators_can_be_cloned(self):
         classifier = RembrandtClassifier(
@@ -348,75 +367,112 @@ class TestMerging:
         plain = resolved(preset=preset)
         assert resolved(preset=preset, embedding=EmbeddingSettings()) == plain
         assert resolved(preset=preset, trees=TreeSettings()) == plain
-        assert merged(plain.embedding, None) == plain.embedding
+
+    @pytest.mark.parametrize("part", PARTS.values())
+    def test_nothing_overrides_nothing(self, part):
+        for settings in (part(), part().with_defaults()):
+            assert settings.overridden_by(None) == settings
+            assert settings.overridden_by(part()) == settings
+
+    @each_part_setting
+    def test_what_is_set_overrides(self, setting):
+        part = PARTS[setting.group]
+        for value in accepted(setting):
+            user = part(**{setting.name: value})
+            complete = part().with_defaults()
+            assert complete.overridden_by(user) == replace(complete, **{setting.name: value})
+            assert user.overridden_by(part()) == user
+            assert getattr(user.with_defaults(), setting.name) == value
 
     @each_preset
     @each_part_setting
-    def test_one_value_changes_that_value_alone(self, setting, preset):
-        needed = NEEDED.get(setting.name, {})
-        before = getattr(resolved(preset=preset, **needed), setting.group)
+    def test_one_value_changes_that_value_and_what_follows_from_it(self, setting, preset):
+        before = part_settings(setting.group, preset=preset, **NEEDED.get(setting.name, {}))
         for value in accepted(setting):
-            part = PARTS[setting.group](**{setting.name: value})
-            after = getattr(
-                resolved(preset=preset, **needed, **{setting.group: part}), setting.group
-            )
+            if value == "candidates":
+                continue
+            params = {setting.group: PARTS[setting.group](**{setting.name: value})}
+            params |= NEEDED.get(setting.name, {})
+            after = part_settings(setting.group, preset=preset, **params)
             changed = {
                 name for name in vars(before) if getattr(before, name) != getattr(after, name)
             }
             assert changed <= {setting.name} | FOLLOWING.get(setting.name, set())
-            is_open = value is None or (isinstance(value, str) and value == "auto")
+            is_open = isinstance(value, str) and value == "auto"
+            if setting.name == "n_random_features":
+                is_open = value is None
             if not is_open:
                 assert getattr(after, setting.name) == value
 
     @each_preset
     @pytest.mark.parametrize(
         "setting",
-        [setting for setting in PART_SETTINGS if setting.panel is not None],
+        [setting for setting in SETTINGS_OF_PARTS if setting.panel is not None],
         ids=named,
     )
-    def test_one_option_changes_that_value_alone(self, setting, preset):
+    def test_one_option_is_one_setting(self, setting, preset):
         value = typed_values(setting)[1]
-        words = ["--preset", preset, setting.option, as_typed(value)]
+        words = ["--preset", preset]
+        if isinstance(setting.kind, Switch) and not setting.words:
+            value = True
+            words.append(setting.option)
+        else:
+            words += [setting.option, as_typed(value)]
         params = option_settings(*words).parameters()
-        before = getattr(resolved(preset=preset), setting.group)
-        after = getattr(resolved(**params), setting.group)
-        expected = replace(before, **{setting.name: value})
-        for name in FOLLOWING.get(setting.name, ()):
-            expected = replace(expected, **{name: getattr(after, name)})
-        assert after == expected
+        part = PARTS[setting.group](**{setting.name: value})
+        assert resolved(**params) == resolved(preset=preset, **{setting.group: part})
 
     @each_preset
     def test_two_power_iterations(self, preset):
         params = option_settings("--preset", preset, "--n-iter", 2).parameters()
         assert params["embedding"] == EmbeddingSettings(n_iter=2)
-        after = resolved(**params).embedding
-        assert after == replace(resolved(preset=preset).embedding, n_iter=2)
-        assert (after.tol, after.label_power, after.row_power) == (0.25, "auto", "auto")
+        params["parts"] = ("trees", "embedding")
+        after = part_settings("embedding", **params)
+        assert after == replace(part_settings("embedding", preset=preset), n_iter=2)
+        assert (after.tol, after.label_power, after.row_power) == (0.25, 0.25, 0.5)
 
     def test_no_options_set_nothing(self):
         params = option_settings().parameters()
         assert params["embedding"] is None
         assert params["trees"] is None
 
-    def test_a_recipe_is_complete(self):
-        recipe = Recipe(embedding=EmbeddingSettings(n_iter=2))
-        assert set_values(recipe.embedding).keys() == {setting.name for setting in EMBEDDING}
-        assert recipe.embedding == replace(Recipe().embedding, n_iter=2)
+    @each_preset
+    @pytest.mark.parametrize("name", PARTS)
+    def test_the_settings_of_a_preset_are_complete(self, preset, name):
+        settings = preset_settings(name, preset, PARTS[name]())
+        assert settings.set_values().keys() == {setting.name for setting in PART_SETTINGS[name]}
+        assert settings == PART_PRESETS[name][preset].with_defaults()
 
     def test_what_presets_set(self):
         """These numbers were measured; a change of the declarations must not change them."""
-        for preset, n_trees, pairs in (("fast", 3, 3e7), ("balanced", 5, 3e7), ("best", 8, 3e8)):
-            recipe = PRESETS[preset]
-            assert recipe.trees == with_defaults(TreeSettings(n_trees=n_trees, pairs=pairs))
-            assert recipe.embedding == EmbeddingSettings(
-                kernel_scale="auto",
+        for preset in ("fast", "balanced", "best"):
+            assert preset_settings("trees", preset, TreeSettings()) == TreeSettings(
+                n_trees="auto",
+                max_example_node_pairs="auto",
+                cost=1.0,
+                power=3.0,
+                prune_below=0.1,
+                tolerance=0.2,
+                passes=6,
+                beam=10,
+            )
+            assert preset_settings("embedding", preset, EmbeddingSettings()) == EmbeddingSettings(
+                n_components="auto",
+                method="rembrandt",
+                ridge="auto",
+                decoder="auto",
+                decoder_ridge="auto",
+                kernel="auto",
+                normalize="auto",
+                growable=False,
+                kernel_scale=1.0,
                 n_random_features=None,
                 label_power="auto",
                 row_power="auto",
                 label_ridge=None,
                 projection_ridge=None,
-                leave_out="auto",
-                proposes="auto",
+                leave_out=0.5,
+                retrieves_labels="auto",
                 n_oversamples=20,
                 n_iter=1,
                 solver="auto",
@@ -431,7 +487,7 @@ class TestDocumentation:
     def test_the_page_is_up_to_date(self):
         page = Path(__file__).parents[1] / "docs/settings.md"
         assert page.read_text(encoding="utf-8") == settings_page(), (
-            "run: python -m rembrandt.settings.page > docs/settings.md"
+            "run: python -m rembrandt.settings_page > docs/settings.md"
         )
 
     def test_options_have_the_declared_names(self):

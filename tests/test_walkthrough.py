@@ -12,6 +12,7 @@ import pytest
 
 from rembrandt import RembrandtClassifier, TextFeatures, label_array, load, read
 from rembrandt.errors import DataError, RembrandtWarning
+from rembrandt.estimators.requests import rows_of, top_columns
 from tests.cli.conftest import Run, no_terminal, run
 
 __all__ = ["no_terminal", "run"]  # fixtures
@@ -85,7 +86,7 @@ def test_strings_and_lists_are_the_same_labels(cooking: Path) -> None:
     table = read(cooking / "train.csv", text="title", labels="tags", label_separator=";")
     mixed = read(cooking / "train.jsonl", text="title", labels="tags")
     assert (
-        mixed.label_names == table.label_names
+        mixed.label_ids == table.label_ids
         and (mixed.Y != table.Y).nnz == 0
         and mixed.task == table.task
     )
@@ -113,7 +114,7 @@ def test_predictions_are_files_that_others_read(cooking: Path, model: Path, run:
     for suffix in ("csv", "parquet"):
         target = cooking / f"found.{suffix}"
         said = run("predict", model, cooking / "test.csv", "-o", target, "--id", "key", "-k", 3).out
-        assert "600 examples" in said and "; 1 have none" in said, (
+        assert "600 examples" in said and "; 1 has none" in said, (
             "one title has no word of the training titles"
         )
         found = pd.read_csv(target) if suffix == "csv" else pd.read_parquet(target)
@@ -138,8 +139,8 @@ def test_a_model_says_what_it_is(model: Path, run: Run) -> None:
         and "in a table they are in title; labels in tags, separated by ';'" in said
     )
     answer = run("info", model, "--json").json
-    assert [set(one["scorers"]) for one in answer["blends"] if one["chosen"]] == [
-        set(answer["chosen"]["scorers"])
+    assert [set(one["parts"]) for one in answer["blends"] if one["chosen"]] == [
+        set(answer["chosen"]["parts"])
     ]
     assert "embedding" not in str(answer["chosen"]) + str(answer["parts"]), (
         "no part is described that the model lacks"
@@ -149,17 +150,16 @@ def test_a_model_says_what_it_is(model: Path, run: Run) -> None:
 
 def test_probabilities_mean_something(cooking: Path, model: Path, run: Run) -> None:
     fitted = load(model)
-    threshold = fitted.settings_["predict_threshold"]
-    assert (
-        threshold == fitted.model_.threshold != 0.5 and fitted.settings_["calibration_error"] < 0.05
-    )
-    rows = run("predict", model, cooking / "test.csv", "--threshold", "--json").rows
+    threshold = fitted.threshold_
+    assert threshold == fitted.model_.threshold != 0.5
+    assert fitted.facts_.calibration_error < 0.05
+    rows = run("predict", model, cooking / "test.csv", "--above-threshold", "--json").rows
     values = [one["probability"] for row in rows for one in row["labels"]]
     assert min(values) >= threshold and max(values) < 1
     assert "1.0000" not in run("predict", model, cooking / "test.csv").out
     data = read(cooking / "test.csv", text="title", labels="tags", label_separator=";")
     known = data.align_labels(fitted.classes_.tolist())
-    labels, likely = fitted.top_columns(known.texts, 5)
+    labels, likely = top_columns(fitted, rows_of(fitted, known.texts), 5)
     right = np.take_along_axis(known.Y.toarray(), labels, axis=1)[labels >= 0]
     assert abs(right.mean() - likely[labels >= 0].mean()) < 0.05
 
@@ -170,13 +170,17 @@ def test_a_model_learns_more(cooking: Path, model: Path, run: Run) -> None:
     (cooking / "more.csv").write_text("\n".join([rows[0], *new]) + "\n")
     update = ("update", model, cooking / "more.csv", "-o")
     said = run(*update, cooking / "updated", "--history", cooking / "train.csv").out
-    assert "has now seen 4,100 examples" in said and "of them new" in said and "Left: " not in said
+    assert (
+        "has now seen 4,100 examples" in said
+        and "of them new" in said
+        and "Not learned: " not in said
+    )
     updated = load(cooking / "updated")
     assert "week-47" in updated.classes_ and updated.describe()["trained_on"]["n_updated"] == 100
     assert "100 of them added by updates" in run("info", cooking / "updated").out
-    if "centroids" in updated.model_.scorers:
+    if "centroids" in updated.model_.parts:
         assert (
-            "Left: the trees score the known labels as before"
+            "Not learned: the trees score the known labels as before"
             in run(*update, cooking / "partly").out
         )
     else:
@@ -272,7 +276,7 @@ def test_identifiers_have_names(real_data: Path, pubmed: Path, run: Run) -> None
         *FAST,
     )
     said = run(*fit, "--label-names", names).out
-    assert re.search(r"[\d,]+ of [\d,]+ labels have a name", said)
+    assert re.search(r"has a name for [\d,]+ of [\d,]+ labels", said)
     listed = run("labels", pubmed / "model", "--json").json
     assert listed["n_named"] > 0.95 * listed["n_labels"] and "Humans" in [
         one["name"] for one in listed["labels"]
@@ -289,8 +293,8 @@ def test_identifiers_have_names(real_data: Path, pubmed: Path, run: Run) -> None
     )
     plain = RembrandtClassifier(preset="fast", random_state=0)
     data = read(pubmed / "test.tsv", text="title", labels="mesh", label_separator="|")
-    plain.fit(data.texts, data.Y, classes=data.label_names, label_names=read_names(names))
-    assert plain.classes_.tolist() == data.label_names and plain.label_names_["D006801"] == "Humans"
+    plain.fit(data.texts, data.Y, classes=data.label_ids, label_names=read_names(names))
+    assert plain.classes_.tolist() == data.label_ids and plain.label_names_["D006801"] == "Humans"
     plain.save(pubmed / "plain")
     assert load(pubmed / "plain").label_names_ == plain.label_names_
     with pytest.raises(FileExistsError, match="force=True"):
@@ -328,4 +332,6 @@ def test_headings_with_commas_are_read_without_a_word(
     np.save(tmp_path / "vectors.npy", vectors)
     both = ("--label-separator", "|", *FAST, "--vectors", tmp_path / "vectors.npy", "--json")
     answer = run("fit", tmp_path / "books.tsv", "-o", tmp_path / "both", *read_as, *both).json
-    assert answer["n_features"] == load(tmp_path / "both").text_.n_features_out_ + 8
+    assert answer["n_features"] == load(tmp_path / "both").text_.n_features_out_
+    vectors_part = answer["settings"]["parts"]["vectors"]
+    assert (vectors_part["kind"], vectors_part["view"]) == ("embedding", "vectors")

@@ -28,8 +28,7 @@ def damaged_stores(root: Path) -> Case:
     train, _ = labelled_documents(120, n_topics=4, labels_per_topic=6)
     assert train.texts is not None
     labels = [
-        "|".join(train.label_names[j] for j in train.Y[[i]].indices)
-        for i in range(train.n_examples)
+        "|".join(train.label_ids[j] for j in train.Y[[i]].indices) for i in range(train.n_examples)
     ]
     table = "".join(f"{text}\t{own}\n" for text, own in zip(train.texts, labels, strict=True))
     (root / "train.tsv").write_text("text\tlabels\n" + table, encoding="utf-8")
@@ -93,7 +92,7 @@ def _contents(path: Path) -> Any:
         rows.toarray().tolist(),
         some.nnz,
         data.Y.toarray().tolist(),
-        list(data.label_names),
+        list(data.label_ids),
         text,
     ]
     return [*parts, None if data.weights is None else data.weights.tolist()]
@@ -105,7 +104,7 @@ def damaged_checkpoints(root: Path) -> Case:
     assert test.texts is not None
     texts = test.texts[:5]
     settings: dict[str, Any] = {
-        "scorers": ("trees", "embedding"),
+        "parts": ("trees", "embedding"),
         "decoder": "logistic",
         "kernel": None,
     }

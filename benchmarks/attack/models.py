@@ -21,16 +21,16 @@ from rembrandt.model.folder import load_folder, save_folder
 
 FILES = ("model.json", "weights.safetensors")
 KINDS: dict[str, dict[str, Any]] = {
-    "trees": {"scorers": ("trees",)},
+    "trees": {"parts": ("trees",)},
     "blend": {
-        "scorers": ("trees", "centroids", "embedding"),
+        "parts": ("trees", "centroids", "embedding"),
         "decoder": "ridge",
         "kernel": None,
         "n_components": 8,
     },
     "kernel": {
         **{
-            "scorers": ("embedding",),
+            "parts": ("embedding",),
             "decoder": "ridge",
             "kernel": "gaussian",
             "n_components": 8,
@@ -41,7 +41,7 @@ KINDS: dict[str, dict[str, Any]] = {
         ),
     },
     "logistic": {
-        "scorers": ("embedding",),
+        "parts": ("embedding",),
         "decoder": "logistic",
         "kernel": None,
         "n_components": 8,

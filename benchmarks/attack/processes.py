@@ -34,14 +34,14 @@ from rembrandt.serve.registry import Registry
 OPERATIONS = ("save", "update", "reload", "convert", "fit")
 REPEATED = OPERATIONS[:3]  # until the process is killed; the others are started again
 GROWABLE: dict[str, Any] = {
-    "scorers": ("embedding",),
+    "parts": ("embedding",),
     "decoder": "ridge",
     "kernel": None,
     "growable": True,
 }
 GROWABLE |= {"n_components": 4, "random_state": 0}
 FIT: dict[str, Any] = {
-    "scorers": ("trees", "embedding"),
+    "parts": ("trees", "embedding"),
     "decoder": "logistic",
     "kernel": None,
     "n_components": 4,
@@ -58,7 +58,7 @@ def prepare(root: Path) -> None:
     data = documents()
     assert data.texts is not None
     labels = [
-        "|".join(data.label_names[j] for j in data.Y[[i]].indices) for i in range(data.n_examples)
+        "|".join(data.label_ids[j] for j in data.Y[[i]].indices) for i in range(data.n_examples)
     ]
     rows = (f"{text}\t{own}\n" for text, own in zip(data.texts, labels, strict=True))
     (root / "train.tsv").write_text("text\tlabels\n" + "".join(rows), encoding="utf-8")
@@ -124,7 +124,7 @@ def _result(operation: str, root: Path) -> Any:
     if operation == "convert":
         data = read(path)
         X: Any = data.X
-        return X[:].toarray().tobytes(), data.Y.toarray().tobytes(), list(data.label_names)
+        return X[:].toarray().tobytes(), data.Y.toarray().tobytes(), list(data.label_ids)
     if operation == "fit":
         return (path / "weights.safetensors").read_bytes()
     return load(path).n_train_, (path / "weights.safetensors").read_bytes()

@@ -210,9 +210,7 @@ def _check(data: Dataset) -> None:
     """A dataset whose parts contradict each other is a difference."""
     n, c = data.Y.shape
     data.Y.check_format(full_check=True)
-    sound = (
-        n == data.n_examples > 0 and len(data.label_names) == c and bool((data.Y.data == 1).all())
-    )
+    sound = n == data.n_examples > 0 and len(data.label_ids) == c and bool((data.Y.data == 1).all())
     if data.X is None:
         sound = sound and data.texts is not None and len(data.texts) == n
     else:
@@ -243,7 +241,7 @@ def generated_files(root: Path) -> Case:
 
 def _compare(data: Dataset, rows: Rows, format: str) -> None:
     _check(data)
-    Y, names = data.Y, data.label_names
+    Y, names = data.Y, data.label_ids
     labels = [
         {names[j] for j in Y.indices[Y.indptr[i] : Y.indptr[i + 1]]} for i in range(Y.shape[0])
     ]

@@ -44,8 +44,9 @@ from rembrandt.errors import DataError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import Matrix, normalize_rows
 from rembrandt.metrics import precision_at_k
+from rembrandt.parts.embedding.settings import Method
+from rembrandt.parts.protocol import Choice
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import Method
 
 NAME = "aloi"
 K = 50
@@ -53,6 +54,11 @@ BLOCK = 4096  # rows scored at a time
 # For the choice whether to normalize rows.
 SAMPLE, HELD_OUT, SAMPLE_EPOCHS = 12_000, 1 / 6, 10
 CHANCE = 0.005  # differences of the error up to this one do not count
+# What is chosen for the embedding with its decoder on held-out rows.
+CHOICES = (
+    Choice(("normalize",), ((True,), (False,))),
+    Choice(("decoder_ridge",), ((0.1,), (0.3,), (1.0,))),
+)
 
 BY_RANK, SPECTRUM = "test error by rank (%)", "share of the spectrum"
 GREEDY, KERNEL = "CS+OMP", "RE + random features + LR"
@@ -112,7 +118,7 @@ def read(request: Request, scale: Scale, report: Report = silent) -> Loaded:
     """Read training and test rows over the labels and features of the training rows."""
     train, test = (load(NAME, part, request.data, report) for part in PARTS)
     train = _some(train, scale.train)
-    test = _some(test, scale.test).align_labels(train.label_names)
+    test = _some(test, scale.test).align_labels(train.label_ids)
     if train.X is None or test.X is None:
         raise DataError("the files of ALOI must contain features, not texts")
     if train.feature_names is not None:
@@ -139,7 +145,9 @@ class Aloi:
         self, name: str, method: Method, kernel: str | None, report: Report = silent
     ) -> list[Row]:
         """A logistic decoder of the embedding, or of random features of the embedding."""
-        search = {"normalize": "auto", "decoder_ridge": "auto"} if self.scale.search else {}
+        search: dict[str, Any] = {}
+        if self.scale.search:
+            search = {"normalize": True, "decoder_ridge": 0.1, "choices": CHOICES}
         fitted = fit_classifier(
             self.train,
             self.test,
@@ -252,9 +260,9 @@ class Aloi:
         """
         if not self.scale.search:
             return False
-        _, sample = draw_rows(self.X.shape[0], 1.0, SEED, most=SAMPLE)
+        _, sample = draw_rows(self.X.shape[0], 1.0, SEED, max_held=SAMPLE)
         train, held = (
-            sample[part] for part in draw_rows(len(sample), HELD_OUT, SEED + 1, most=SAMPLE)
+            sample[part] for part in draw_rows(len(sample), HELD_OUT, SEED + 1, max_held=SAMPLE)
         )
         epochs = min(SAMPLE_EPOCHS, self.scale.epochs)
         plain, normalized = (

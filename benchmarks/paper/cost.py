@@ -15,12 +15,12 @@ import numpy as np
 from benchmarks.generated import sparse_problem
 from benchmarks.paper.experiment import Row, Step
 from benchmarks.paper.fits import best_time
-from rembrandt.embeddings.fit import relative
-from rembrandt.embeddings.rembrandt import rembrandt
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.linalg.blocks import orthonormalize
 from rembrandt.linalg.eigen import gaussian
 from rembrandt.linalg.ridge import ConjugateGradientRidge, SpectralPreconditioner
+from rembrandt.parts.embedding.operators.rembrandt import rembrandt
+from rembrandt.parts.embedding.solve import relative
 from rembrandt.progress import Report
 
 FEATURES = 40_000  # so many that XᵀY is not stored as a dense matrix: every pass reads the data

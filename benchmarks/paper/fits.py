@@ -4,7 +4,7 @@ No other module of this package constructs an estimator or reads the arrays of a
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -18,8 +18,8 @@ from benchmarks.ranking import best_labels
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
-from rembrandt.decoders.logistic import LogisticSettings, fit_logistic
-from rembrandt.engines.place import place_for
+from rembrandt.declarations import ModelSettings
+from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.errors import DataError
 from rembrandt.estimators import LabelEmbedder, RembrandtClassifier
 from rembrandt.estimators.base import dataset_targets
@@ -28,11 +28,15 @@ from rembrandt.fitting import fit_model
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.metrics import evaluate, precision_at_k
 from rembrandt.model.model import Model
+from rembrandt.parts.embedding.decoders.logistic import LogisticSettings, fit_logistic
+from rembrandt.parts.embedding.part import LabelEmbedding
+from rembrandt.parts.embedding.settings import EmbeddingSettings, Method
+from rembrandt.parts.protocol import Choice
+from rembrandt.planning import resolve
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import EmbeddingSettings, Method, resolve
-from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.selection import choose
-from rembrandt.selection.candidates import axes, usual
+from rembrandt.search.holdout import splits_of
+from rembrandt.search.trial import Trial
+from rembrandt.settings.view_names import FEATURES
 
 SEED = 0
 REPEATS = 3  # of a timing
@@ -84,27 +88,33 @@ WEIGHT = Table(
 
 def resolve_device(device: str) -> str:
     """Return the device that ``device`` stands for, or raise an error if it is not available."""
-    return place_for(device).device
+    return backend_for(device).device
 
 
 def classifier(device: str, **settings: Any) -> RembrandtClassifier:
     """Return a label embedding with a logistic decoder: the paper's Algorithm 3.
 
-    ``settings`` are parameters of the classifier and fields of `EmbeddingSettings`.
+    ``settings`` are fields of `EmbeddingSettings`, and parameters of the classifier that are not.
     """
-    rare: dict[str, Any] = {"leave_out": 0.0, "label_power": 0.0, "row_power": 0.0, "tol": 0.02}
-    for setting in fields(EmbeddingSettings):
-        if setting.name in settings:
-            rare[setting.name] = settings.pop(setting.name)
-    default: dict[str, Any] = {
-        "scorers": ("embedding",),
+    embedding: dict[str, Any] = {
         "decoder": "logistic",
         "decoder_ridge": 0.0,
         "normalize": False,
-        "embedding": EmbeddingSettings(**rare),
-        "random_state": SEED,
+        "leave_out": 0.0,
+        "label_power": 0.0,
+        "row_power": 0.0,
+        "tol": 0.02,
     }
-    return RembrandtClassifier(**default | {"device": device} | settings)
+    for setting in fields(EmbeddingSettings):
+        if setting.name in settings:
+            embedding[setting.name] = settings.pop(setting.name)
+    default: dict[str, Any] = {
+        "parts": ("embedding",),
+        "embedding": EmbeddingSettings(**embedding),
+        "random_state": SEED,
+        "device": device,
+    }
+    return RembrandtClassifier(**default | settings)
 
 
 def embedder(device: str, **settings: Any) -> LabelEmbedder:
@@ -147,27 +157,27 @@ class Fitted:
     rate: float  # examples for which labels are predicted in a second
 
     @property
-    def scorer(self) -> EmbeddingScorer:
+    def embedding(self) -> LabelEmbedding:
         """The embedding with its decoder: the whole of the paper's model."""
-        assert self.model.embedding is not None
-        return self.model.embedding
+        part = self.model.parts["embedding"]
+        assert isinstance(part, LabelEmbedding)
+        return part
 
     def scores(self, X: Any) -> NDArray[Any]:
         """Return the scores of all labels."""
-        return as_numpy(self.scorer.prepare(X).scores)
+        return as_numpy(self.embedding.prepare(X).scores)
 
     @property
     def nbytes(self) -> int:
         """The size of the arrays that prediction needs."""
-        scorer = self.scorer
-        return int(
-            scorer.projection.nbytes + scorer.decoder.weights.nbytes + scorer.decoder.bias.nbytes
-        )
+        decoder = self.embedding.decoder
+        projection = self.embedding.projection
+        return int(projection.nbytes + decoder.weights.nbytes + decoder.bias.nbytes)
 
     @property
     def head_share(self) -> float:
         """The share of the most frequent labels in the squared norm of the embedding."""
-        weights = np.square(np.asarray(self.scorer.vectors, dtype=np.float64)).sum(axis=1)
+        weights = np.square(np.asarray(self.embedding.vectors, dtype=np.float64)).sum(axis=1)
         frequent = np.argsort(-self.model.label_counts, kind="stable")[
             : max(1, round(HEAD_SHARE * len(weights)))
         ]
@@ -175,35 +185,63 @@ class Fitted:
 
 
 def fit_classifier(
-    train: Dataset, test: Dataset, device: str, report: Report = silent, **settings: Any
+    train: Dataset,
+    test: Dataset,
+    device: str,
+    report: Report = silent,
+    choices: Sequence[Choice] = (),
+    **settings: Any,
 ) -> Fitted:
     """Fit a classifier to ``train`` and measure the scores of its embedding on ``test``, as the
     paper does.
 
-    No rows are held out to learn a blend, except where a setting is "auto".
+    No rows are held out to learn a blend, and some to choose settings only where there are
+    ``choices``.
     """
     if train.X is None or test.X is None:
         raise DataError("the experiments need features, not texts")
-    place, begin = place_for(device), time.perf_counter()
+    backend, begin = backend_for(device), time.perf_counter()
     targets = dataset_targets(train)
     data = Examples(as_rows(train.X), targets.Y, targets.classes, targets.multiclass, train.weights)
-    recipe = resolve(classifier(device, **settings).get_params(deep=False), data)
-    open_axes = axes(data, recipe, 0)
-    with place.session():
-        if any(len(axis.values) > 1 and axis.scorer == "embedding" for axis in open_axes):
-            recipe = choose(data, recipe, 1, place=place, report=report).recipe
-        model = fit_model(data, usual(recipe, open_axes), place=place, report=report)
-    fitted = Fitted(model.on(place), time.perf_counter() - begin, {}, 0.0)
-    known = test.align_labels(train.label_names)
-    best_labels(fitted.scorer, test.X[:1], max(KS))  # loads compiled code
+    model_settings = resolve(classifier(device, **settings).get_params(deep=False), data)
+    with backend.session():
+        if choices:
+            model_settings = _chosen(data, model_settings, choices, backend)
+        model = fit_model(data, model_settings, backend=backend, report=report)
+    fitted = Fitted(model.on(backend), time.perf_counter() - begin, {}, 0.0)
+    known = test.align_labels(train.label_ids)
+    best_labels(fitted.embedding, test.X[:1], max(KS))  # loads compiled code
     start = time.perf_counter()
-    labels = best_labels(fitted.scorer, test.X, max(KS))
+    labels = best_labels(fitted.embedding, test.X, max(KS))
     rate = test.n_examples / (time.perf_counter() - start)
     missing = known.dropped_labels
     found = evaluate(
         known.Y, labels, model.label_counts, model.n_train, ks=KS, missing_labels=missing
     )
     return replace(fitted, measures=found, rate=rate)
+
+
+def _chosen(
+    data: Examples, settings: ModelSettings, choices: Sequence[Choice], backend: Backend
+) -> ModelSettings:
+    """Return the settings with the alternatives that are best on held-out rows, one choice after
+    the other.
+    """
+    [split] = splits_of(data, SEED, n_splits=1)
+    trial = Trial(data, split, backend)
+    best = settings
+    best_measures = trial.measure(trial.fit("embedding", best), FEATURES)
+    for choice in choices:
+        before = best.parts["embedding"].settings
+        for candidate in choice.applied(before):
+            if candidate == before:
+                continue
+            other = best.with_part("embedding", candidate)
+            measures = trial.measure(trial.fit("embedding", other), FEATURES)
+            if measures.better_than(best_measures):
+                best = other
+                best_measures = measures
+    return best
 
 
 def classifier_step(

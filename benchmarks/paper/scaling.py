@@ -20,6 +20,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from benchmarks.complete import embedding_settings
 from benchmarks.paper.fits import METHODS
 from benchmarks.paper.scaling_data import Prepared, Rows, Store
 from benchmarks.paper.scaling_jobs import (
@@ -38,14 +39,14 @@ from benchmarks.ranking import best_labels
 from benchmarks.results import described, machine
 from rembrandt import __version__
 from rembrandt.data.examples import Examples
-from rembrandt.decoders.logistic import stopping_rows
-from rembrandt.engines.place import Place, place_for
+from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.errors import RembrandtError, SettingsError
 from rembrandt.metrics import precision_at_k
-from rembrandt.recipe import EmbeddingSettings, Recipe
-from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.embedding_fit import embed_labels, fit_decoder, hold_out
-from rembrandt.selection.scaling import choose_scaling
+from rembrandt.parts.embedding.decoders.logistic import stopping_rows
+from rembrandt.parts.embedding.fit import embed_labels, fit_decoder, hold_out
+from rembrandt.parts.embedding.part import LabelEmbedding
+from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.protocol import Fitting
 
 KS = (1, 3, 5)
 EPOCHS = {"mesh": 20, "nvd-versions": 15}  # as in the experiments `odp` and `lshtc`
@@ -125,11 +126,11 @@ def run(given: argparse.Namespace) -> int:
     """Run the fits that fit into the time; return 1 if one failed."""
     began = time.perf_counter()
     given.output.mkdir(parents=True, exist_ok=True)
-    place = place_for(given.device)
+    backend = backend_for(given.device)
     results = Results(
         given.output / FILE, {"rembrandt": __version__, "rows": given.rows, "rank": given.rank}
     )
-    about = {"machine": described(machine(place.device)), "device": place.device}
+    about = {"machine": described(machine(backend.device)), "device": backend.device}
     stages, sets = (
         [name for name in names.split(",") if name] for names in (given.stages, given.sets)
     )
@@ -150,7 +151,7 @@ def run(given: argparse.Namespace) -> int:
                 skipped += 1
                 continue
             try:
-                found = measure(job, store[job.set, job.dropped], place, given.rank)
+                found = measure(job, store[job.set, job.dropped], backend, given.rank)
             except Exception as error:  # noqa: BLE001, one failure must not cost the fits after it; it is counted
                 traceback.print_exc()
                 found = {"failed": f"{type(error).__name__}: {error}"}
@@ -166,37 +167,33 @@ def run(given: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def measure(job: Job, data: Prepared, place: Place, most: int | None = None) -> dict[str, Any]:
+def measure(job: Job, data: Prepared, backend: Backend, most: int | None = None) -> dict[str, Any]:
     """Fit as the job says and return the precision on held-out rows and test rows, with the time of
     the fit.
-
-    "auto" returns the scaling that the package chooses.
     """
     begin = time.perf_counter()
     rows, held = (None, None) if job.stage == "final" else data.held_out()
-    if job.stage == "auto":
-        recipe = recipe_of(job, data, most).with_embedding(label_power="auto", row_power="auto")
-        chosen = choose_scaling(data.examples(rows), recipe, place)[0].embedding
-        return {
-            "chosen": [chosen.label_power, chosen.row_power],
-            "seconds": time.perf_counter() - begin,
-        }
-    scorer = fit(data.examples(rows), recipe_of(job, data, most), place)
+    embedding = fit(data.examples(rows), settings_of(job, data, most), job.seed, backend)
     seconds = time.perf_counter() - begin
     found: dict[str, Any] = {"seconds": seconds}
     if rows is not None and held is not None:
-        found["held"] = precision(scorer, (data.X[held], data.Y[held]))
+        found["held"] = precision(embedding, (data.X[held], data.Y[held]))
     if rows is not None and job.stage == "stopping":
         stopping = rows[stopping_rows(data.Y[rows], None, data.multiclass, job.seed)]
-        found["stopping"] = precision(scorer, (data.X[stopping], data.Y[stopping]))
-    found["test"] = precision(scorer, data.test)
+        found["stopping"] = precision(embedding, (data.X[stopping], data.Y[stopping]))
+    found["test"] = precision(embedding, data.test)
     return found
 
 
-def recipe_of(job: Job, data: Prepared, most: int | None = None) -> Recipe:
+def settings_of(job: Job, data: Prepared, most: int | None = None) -> EmbeddingSettings:
     """Return the settings of a fit. The decoder is that of the experiments `odp` and `lshtc`."""
     label_power, row_power = job.scaling
-    settings = EmbeddingSettings(
+    return embedding_settings(
+        n_components=min(job.k, data.Y.shape[1], most or job.k),
+        method="cca" if job.method == OWN_RIDGE else METHODS[job.method],
+        decoder=job.decoder,
+        decoder_ridge=0.1 if job.decoder == "ridge" else 0.0,
+        kernel="laplacian" if job.set == "nvd-versions" else None,
         label_power=label_power,
         row_power=row_power,
         label_ridge=LABEL_RIDGE if job.method == OWN_RIDGE else None,
@@ -206,31 +203,27 @@ def recipe_of(job: Job, data: Prepared, most: int | None = None) -> Recipe:
         max_iter=job.max_iter,
         max_epochs=EPOCHS.get(job.set, EPOCHS["mesh"]),
     )
-    return Recipe(
-        n_components=min(job.k, data.Y.shape[1], most or job.k),
-        method="cca" if job.method == OWN_RIDGE else METHODS[job.method],
-        decoder=job.decoder,
-        decoder_ridge=0.1 if job.decoder == "ridge" else 0.0,
-        kernel="laplacian" if job.set == "nvd-versions" else None,
-        embedding=settings,
-        seed=job.seed,
+
+
+def fit(data: Examples, settings: EmbeddingSettings, seed: int, backend: Backend) -> LabelEmbedding:
+    """Fit Algorithm 3. The arrays stay on the device."""
+    stopping, embedded_examples = hold_out(data, settings, seed)
+    embedded = embed_labels(embedded_examples, settings, seed, backend)
+    fitting = Fitting(seed=seed, backend=backend)
+    decoder = fit_decoder(embedded, data, settings, fitting, stopping=stopping)
+    return LabelEmbedding(
+        embedded.projection,
+        decoder,
+        embedded.embedding.V,
+        embedded.embedding.sigma,
+        backend=backend,
     )
 
 
-def fit(data: Examples, recipe: Recipe, place: Place) -> EmbeddingScorer:
-    """Fit Algorithm 3. The arrays stay on the device."""
-    stopping, known = hold_out(data, recipe)
-    embedded = embed_labels(known, recipe, place)
-    H = embedded.project(data.X, place)
-    decoder = fit_decoder(embedded, H, data, recipe, place, stopping=stopping)
-    e = embedded.embedding
-    return EmbeddingScorer(embedded.projection, decoder, e.V, e.sigma, place=place)
-
-
-def precision(scorer: EmbeddingScorer, rows: Rows) -> dict[str, Any]:
+def precision(embedding: LabelEmbedding, rows: Rows) -> dict[str, Any]:
     """Return P@k over rows; labels that have no training row count as missed."""
     X, Y = rows
-    labels = best_labels(scorer, X, max(KS))
+    labels = best_labels(embedding, X, max(KS))
     return {f"p@{k}": float(precision_at_k(Y, labels, k)) for k in KS} | {"n": int(X.shape[0])}
 
 
@@ -243,11 +236,6 @@ def _line(job: Job, found: dict[str, Any]) -> str:
     what += f" seed={job.seed}" + (f" dropped={job.dropped:g}" if job.dropped else "")
     if "failed" in found:
         return f"{what}: FAILED, {found['failed']}"
-    if "chosen" in found:
-        return (
-            f"{what}: chose β={found['chosen'][0]:g} row={found['chosen'][1]:g} in "
-            f"{found['seconds']:.1f} s"
-        )
     figures = " ".join(
         f"{part} {100 * found[part]['p@1']:.2f}"
         for part in ("stopping", "held", "test")

@@ -67,7 +67,7 @@ class Prepared:
     def held_out(self) -> tuple[Array, Array]:
         """Draw the rows that remain and the held-out rows; both are fixed for a set."""
         n = self.X.shape[0]
-        return draw_rows(n, float(np.clip(FEW / n, HELD_OUT, 0.25)), SEED, most=MOST)
+        return draw_rows(n, float(np.clip(FEW / n, HELD_OUT, 0.25)), SEED, max_held=MOST)
 
     def dropped(self, share: float) -> "Prepared":
         """Return the data without ``share`` of the features, drawn at random."""
@@ -118,7 +118,7 @@ def prepare(
         train, test = some_classes(train, test, classes)
     elif rows is not None:
         train, test = some_rows(train, rows), some_rows(test, rows // 3)
-    test = test.align_labels(train.label_names)
+    test = test.align_labels(train.label_ids)
     if train.feature_names is not None:
         test = test.align_features(train.feature_names)
     if train.texts is not None and test.texts is not None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from rembrandt.errors import DataError
+from rembrandt.parts.embedding.settings import USUAL_LABEL_POWER, USUAL_ROW_POWER
 
-Stage = Literal["choose", "final", "difficulty", "sets", "auto", "stopping"]
+Stage = Literal["choose", "final", "difficulty", "sets", "stopping"]
 STAGES: tuple[Stage, ...] = get_args(Stage)
 Scaling = tuple[float, float]  # powers of label counts and of row lengths
 
@@ -40,7 +41,6 @@ class Job:
 
     All but "final" fits leave out the held-out rows of the training part, and are measured on those
     and on the test rows. A "final" fit uses all training rows and is measured on the test rows.
-    "auto" fits nothing but what the automatic choice of the scaling needs.
     """
 
     stage: Stage
@@ -162,9 +162,12 @@ def set_check(name: str) -> list[Job]:
     ]
 
 
-def automatic(name: str) -> Job:
-    """Return the job that lets the package choose the scaling."""
-    return Job("auto", name, "RE", k=set_check(name)[0].k)
+def usual_scaling(name: str) -> Scaling:
+    """Return the scaling of a set that `label_power` and `row_power` stand for as "auto"."""
+    row_power = USUAL_ROW_POWER
+    if name in ONE_LABEL:
+        row_power = 0.0  # which is the same
+    return USUAL_LABEL_POWER, row_power
 
 
 def plan(results: Results) -> Iterator[Job]:
@@ -183,8 +186,6 @@ def plan(results: Results) -> Iterator[Job]:
     yield Job("stopping", SUBSET, "RE", k=OTHER_K, decoder="logistic")
     for name in OTHERS:
         yield from set_check(name)
-    for name in (*OTHERS, *MAIN):
-        yield automatic(name)
     for k in OTHER_RANKS:
         yield from _final(results, ("RE", "CS"), k, SEEDS[:1])
     for k in OTHER_RANKS:

@@ -46,7 +46,7 @@ class Source:
 
     def read(self, report: Report) -> tuple[Dataset, Hierarchy]:
         train = load_training(self.name, self.folder, self.rows, report)
-        return train, self.hierarchy(self.folder, train.label_names, report)
+        return train, self.hierarchy(self.folder, train.label_ids, report)
 
 
 def plan(request: Request, report: Report = silent) -> Plan:

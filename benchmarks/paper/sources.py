@@ -73,7 +73,7 @@ class TextSource:
             else tuple(load(self.stand_in, part, folder, report) for part in PARTS)
         )
         train, test = reduce(*parts)
-        test = test.align_labels(train.label_names)
+        test = test.align_labels(train.label_ids)
         if train.feature_names is not None:
             test = test.align_features(train.feature_names)
         if train.texts is not None and test.texts is not None:
@@ -93,7 +93,7 @@ def catalogue_files(name: str, folder: Path | None) -> list[Path]:
     """Return the files of a data set, or raise an error that names the missing one and its
     origin.
     """
-    entry = catalogue.ENTRIES[name]
+    entry = catalogue.DATA_SETS[name]
     root = data_folder(folder)
     if root is None:
         raise DataError(
@@ -189,7 +189,7 @@ def some_classes(train: Dataset, test: Dataset, most: int | None) -> tuple[Datas
     if most is None or most >= train.n_labels:
         return train, test
     chosen = np.sort(np.random.default_rng(SEED).permutation(train.n_labels)[:most])
-    names = [train.label_names[i] for i in chosen.tolist()]
+    names = [train.label_ids[i] for i in chosen.tolist()]
     parts = [data.align_labels(names) for data in (train, test)]
     train, test = (data.rows(np.diff(data.Y.indptr) > 0) for data in parts)
     return train, test
@@ -210,5 +210,5 @@ def used_labels(data: Dataset) -> Dataset:
     return (
         data
         if len(used) == data.n_labels
-        else data.align_labels([data.label_names[i] for i in used.tolist()])
+        else data.align_labels([data.label_ids[i] for i in used.tolist()])
     )

@@ -24,7 +24,8 @@ def plan(request: Request, report: Report = silent) -> Plan:
     """List a step for each data set in the catalogue; the step reads its data."""
     rank, rows = (QUICK_RANK, QUICK_ROWS) if request.quick else (RANK, None)
     steps = [
-        Step(name, partial(spectrum, name, request.data, rank, rows)) for name in catalogue.ENTRIES
+        Step(name, partial(spectrum, name, request.data, rank, rows))
+        for name in catalogue.DATA_SETS
     ]
     settings = {
         "quick": request.quick,

@@ -28,7 +28,7 @@ def plan(request: Request, report: Report = silent) -> Plan:
     rows = QUICK_ROWS if request.quick else None
     steps = [
         Step(name, partial(seconds, name, request.data, rows, request.device))
-        for name in catalogue.ENTRIES
+        for name in catalogue.DATA_SETS
     ]
     return Plan(
         {"quick": request.quick, "rembrandt": __version__, "seed": SEED, "rows": rows}, steps

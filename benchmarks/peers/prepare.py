@@ -62,7 +62,7 @@ def write(name: str, train: Dataset, test: Dataset, folder: Path) -> None:
     programs that read this format. omikuji cannot read rows without features, so that they are left
     out.
     """
-    test = test.align_labels(train.label_names)
+    test = test.align_labels(train.label_ids)
     if train.texts is not None and test.texts is not None:
         base, _, kind = name.partition(", ")
         characters = kind == "characters" or (base in CHARACTERS and kind != "words")
@@ -108,7 +108,7 @@ def write_text(X: sparse.csr_array, Y: sparse.csr_array, file: Path) -> None:
 def fingerprint(name: str, folder: str | Path | None = None) -> str:
     """Return a digest of the files of a set and of the code that computes its features."""
     base, kind = variants.parts_of(name)
-    entry = catalogue.ENTRIES[base]
+    entry = catalogue.DATA_SETS[base]
     source = catalogue.require_folder(entry, folder)
     digest = hashlib.sha256()
     for part in (entry.train, entry.test):

@@ -15,8 +15,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "LabelEmbedder": "rembrandt.estimators",
     "RembrandtClassifier": "rembrandt.estimators",
-    "EmbeddingSettings": "rembrandt.settings",
-    "TreeSettings": "rembrandt.settings",
+    "EmbeddingSettings": "rembrandt.parts.embedding.settings",
+    "TreeSettings": "rembrandt.parts.trees.settings",
     "TextFeatures": "rembrandt.features.text",
     "Dataset": "rembrandt.data",
     "read": "rembrandt.data",

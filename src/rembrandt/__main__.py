@@ -5,13 +5,19 @@ import sys
 from collections.abc import Sequence
 
 from rembrandt import __version__
+from rembrandt.cli.streams import open_closed_streams, output_errors
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; it ends with ``SystemExit``."""
     if arguments is None:
         arguments = sys.argv[1:]
-    arguments = list(arguments)
+    open_closed_streams()
+    with output_errors():
+        _run(list(arguments))
+
+
+def _run(arguments: list[str]) -> None:
     if arguments == ["--version"]:  # answered before slow imports
         print(f"rembrandt {__version__}")
         return

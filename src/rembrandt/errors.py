@@ -43,6 +43,17 @@ def _names(parameter: str | Iterable[str]) -> tuple[str, ...]:
     return tuple(parameter)
 
 
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun in the singular or plural.
+
+    >>> counted(1, "label"), counted(0, "label"), counted(1200, "entry", "entries")
+    ('1 label', '0 labels', '1,200 entries')
+    """
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n:,} {plural or noun + 's'}"
+
+
 class RembrandtError(Exception):
     """Base class of all errors raised on purpose.
 

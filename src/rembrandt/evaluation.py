@@ -13,6 +13,7 @@ from rembrandt.data import Dataset
 from rembrandt.data.separators import SEPARATORS
 from rembrandt.errors import RembrandtWarning
 from rembrandt.estimators import RembrandtClassifier
+from rembrandt.estimators.requests import dataset_rows, predicted_columns, prediction_model
 from rembrandt.metrics import (
     Decile,
     coverage_by_decile,
@@ -111,60 +112,84 @@ def measure(
     known = data.align_labels([str(name) for name in classifier.classes_])
     warn_if_unknown(classifier, data, known)
     k = max(KS)
-    model = classifier.device_model(shortlist, report)
+    model = prediction_model(classifier, shortlist, report)
     tail_constants = (A, B) if tail else None
     # A first prediction loads compiled code, which should not count as prediction time.
-    answer(model, Request(classifier.dataset_rows(known.rows([0])), k, tail=tail_constants))
+    answer(model, Request(dataset_rows(classifier, known.rows([0])), k, tail=tail_constants))
     start = time.perf_counter()
-    rows = classifier.dataset_rows(known, report)
+    rows = dataset_rows(classifier, known, report)
     ranked = answer(model, Request(rows, k, tail=tail_constants), report)
     seconds = time.perf_counter() - start
-    labels, probabilities = ranked.labels, ranked.probabilities
-    counts, n_train = classifier.label_counts_, classifier.n_train_
-    rest: dict[str, Any] = {"A": A, "B": B, "ks": KS, "missing_labels": known.dropped_labels}
-    rankings = labels, most_popular(counts, known.n_examples, k)
-    own, popular = (evaluate(known.Y, ranked, counts, n_train, **rest) for ranked in rankings)
-    own |= f1_scores(
-        known.Y, classifier.predicted_columns(rows), known.dropped_labels, known.notes.unseen_labels
+    labels = ranked.labels
+    counts = classifier.label_counts_
+    constants: dict[str, Any] = {
+        "A": A,
+        "B": B,
+        "ks": KS,
+        "missing_labels": known.dropped_labels,
+    }
+    n_train = classifier.n_train_
+    of_model = evaluate(known.Y, labels, counts, n_train, **constants)
+    of_model |= f1_scores(
+        known.Y,
+        predicted_columns(classifier, rows),
+        known.dropped_labels,
+        known.notes.unseen_labels,
     )
+    most_frequent = most_popular(counts, known.n_examples, k)
+    popular = evaluate(known.Y, most_frequent, counts, n_train, **constants)
     largest = {f"p@{k}": largest_precision(data.Y, k) for k in KS}
     deciles = coverage_by_decile(known.Y, labels, counts)
     return Measured(
-        known, labels, probabilities, own, popular, known.n_examples / seconds, deciles, largest
+        known,
+        labels,
+        ranked.probabilities,
+        of_model,
+        popular,
+        known.n_examples / seconds,
+        deciles,
+        largest,
     )
 
 
 def warn_if_unknown(classifier: RembrandtClassifier, data: Dataset, known: Dataset) -> None:
     """Warn where most labels of the data are not labels of the model, with the likely reason."""
-    n_unknown, n_uses = known.notes.unseen_labels, data.Y.nnz
+    n_unknown = known.notes.unseen_labels
     used = np.unique(data.Y.indices)
-    if 2 * n_unknown <= len(used) and 2 * known.notes.unseen_label_uses <= n_uses:
+    if 2 * n_unknown <= len(used) and 2 * known.notes.unseen_label_uses <= data.Y.nnz:
         return
     index = classifier.model_.labels
-    own = {str(name) for name in index.names}
-    unknown = [data.label_names[i] for i in used.tolist() if data.label_names[i] not in own]
-    reason, parameters = "is this the column of the labels?", ["labels"]
+    label_ids = {str(name) for name in index.names}
+    unknown = [data.label_ids[i] for i in used.tolist() if data.label_ids[i] not in label_ids]
+    parameter = "labels"
+    reason = "is this the column of the labels?"
+    separator = _likely_separator(unknown, label_ids)
+    if separator is not None:
+        parameter = "label_separator"
+        reason = f"their parts are known when they are split at {separator!r}"
+    elif 2 * sum(index.find(name) is not None for name in unknown) > len(unknown):
+        reason = (
+            "they are names of labels, and the model was fitted to their identifiers, or in "
+            "another case"
+        )
+    message = (
+        f"{n_unknown:,} of {len(used):,} labels in the data are unknown to the model, so the "
+        f"measures are uninformative: {reason}, such as {unknown[0][:60]!r}"
+    )
+    warnings.warn(RembrandtWarning(message, [parameter]), stacklevel=3)
+
+
+def _likely_separator(unknown: list[str], label_ids: set[str]) -> str | None:
+    """Return a separator at which most of the unknown labels split into known ones."""
     for separator in SEPARATORS:
-        split = [
-            {part.strip() for part in name.split(separator)}
-            for name in unknown
-            if separator in name
-        ]
-        if 2 * sum(bool(parts & own) for parts in split) > len(unknown):
-            reason, parameters = (
-                f"their parts are known when they are split at {separator!r}",
-                ["label_separator"],
-            )
-            break
-    else:
-        if 2 * sum(index.find(name) is not None for name in unknown) > len(unknown):
-            reason = (
-                "they are names of labels, and the model was fitted to their identifiers, or in "
-                "another case"
-            )
-    found = f"{n_unknown:,} of {len(used):,} labels in the data are unknown to the model"
-    message = f"{found}, so the measures say little: {reason}, such as {unknown[0][:60]!r}"
-    warnings.warn(RembrandtWarning(message, parameters), stacklevel=3)
+        n_known = 0
+        for name in unknown:
+            pieces = {piece.strip() for piece in name.split(separator)}
+            if separator in name and pieces & label_ids:
+                n_known += 1
+        if 2 * n_known > len(unknown):
+            return separator
+    return None
 
 
 def finite(value: Any) -> Any:

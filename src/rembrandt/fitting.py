@@ -1,133 +1,110 @@
-"""From examples and a resolved recipe to a model: fit each scorer, and join them by a blend."""
+"""From examples and complete settings to a model: fit each part, and join them by a blend."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from rembrandt import memory
+from rembrandt import __version__
+from rembrandt.blend import Blend
 from rembrandt.data.examples import Examples
-from rembrandt.data.rows import label_feature_pairs
-from rembrandt.embeddings import largest_rank
-from rembrandt.engines.hinge import ENTRIES
-from rembrandt.engines.place import CPU, Place
+from rembrandt.declarations import ModelSettings
+from rembrandt.engines.backend import CPU, Backend
+from rembrandt.linalg import Array
+from rembrandt.memory import Shape
+from rembrandt.model.facts import Facts
 from rembrandt.model.model import Model
+from rembrandt.parts.protocol import NO_PARTS, Fitting, Part, Shared
+from rembrandt.parts.registry import KINDS
 from rembrandt.progress import Report, silent
-from rembrandt.recipe import Recipe
-from rembrandt.scorers.blend import Blend
-from rembrandt.scorers.centroids import Centroids, fit_centroids
-from rembrandt.scorers.embedding_fit import (
-    NO_OTHERS,
-    PROPOSED,
-    fit_embedding_scorer,
-    n_random_features,
-)
-from rembrandt.scorers.protocol import Array, Scorer
-from rembrandt.scorers.thresholds import summary
-from rembrandt.scorers.tree_fit import fit_trees
-from rembrandt.scorers.trees import Trees
-from rembrandt.settings import SCORERS, ScorerName
-from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
+from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, NamedCheckpoints
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned on held-out examples and goes with a fit to all of them."""
+
+    blend: Blend | None = None  # None: fixed weights
+    threshold: float | Array = 0.5
+    # Parts that were fitted to nearly all examples; some of their work is kept.
+    begun: Mapping[str, Part] = field(default_factory=dict)
+
+
+NOTHING_LEARNED = Learned()
 
 
 def fit_model(
     data: Examples,
-    recipe: Recipe,
-    blend: Blend | None = None,
-    threshold: float | Array = 0.5,
-    place: Place = CPU,
+    settings: ModelSettings,
+    learned: Learned = NOTHING_LEARNED,
+    backend: Backend = CPU,
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-    first_trees: Trees | None = None,
 ) -> Model:
-    """Fit the model that ``recipe`` describes; nothing in it may be "auto". Without a blend it has
-    fixed weights.
-
-    ``first_trees`` were fitted to nearly all examples already; the others are fitted now.
-    """
-    facts: dict[str, Any] = recipe.to_json() | {
-        "memory_estimate": check_memory(data, recipe, place)
-    }
-    facts["predict_threshold"] = None if data.multiclass else summary(threshold)
-    scorers: dict[str, Scorer] = {}
-    for name in recipe.scorers:
-        scorers[name], found = fit_scorer(
-            name, data, recipe, place, report, checkpoints, first_trees, scorers
+    """Fit the model that ``settings`` describe."""
+    memory_estimate = check_memory(data, settings, backend)
+    parts: dict[str, Part] = {}
+    for name in settings.parts:
+        parts[name] = fit_part(
+            name, data, settings, backend, report, checkpoints, parts, learned.begun.get(name)
         )
-        facts |= found
+    blend = learned.blend or Blend.fixed(parts, competing=data.multiclass)
     return Model(
         classes=data.classes,
         multiclass=data.multiclass,
-        scorers=scorers,
-        blend=blend or Blend.fixed(scorers, competing=data.multiclass),
+        parts=parts,
+        blend=blend,
         label_counts=np.bincount(data.Y.indices, minlength=data.n_labels),
         n_train=data.n,
-        threshold=threshold,
-        settings=facts,
+        settings=settings,
+        facts=Facts(version=__version__, memory_estimate=memory_estimate),
+        threshold=learned.threshold,
     )
 
 
-def fit_scorer(
-    name: ScorerName,
+def fit_part(
+    name: str,
     data: Examples,
-    recipe: Recipe,
-    place: Place = CPU,
+    settings: ModelSettings,
+    backend: Backend = CPU,
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-    first_trees: Trees | None = None,
-    others: Mapping[str, Scorer] = NO_OTHERS,
-) -> tuple[Scorer, dict[str, Any]]:
-    """Fit one scorer of a recipe; also return facts about it. A decoder may learn from what
-    ``others`` propose.
-    """
-    if name == "trees":
-        work = report, checkpoints, place, first_trees
-        return fit_trees(data.X, data.Y, recipe.trees, recipe.seed, data.weights, *work), {}
-    if name == "centroids":
-        centroids = checkpoints.stage(
-            "centroids",
-            lambda: fit_centroids(data.X, data.Y, data.weights, report),
-            Centroids.arrays,
-            Centroids.from_arrays,
-        )
-        return centroids, {}
-    return fit_embedding_scorer(data, recipe, place, report, checkpoints, others)
-
-
-def check_memory(data: Examples, recipe: Recipe, place: Place = CPU) -> int:
-    """Estimate the memory of a fit in bytes; refuse one that would not fit before it begins."""
-    n, d = data.X.shape
-    rows, entries = data.X.resident()
-    trees, embedding = "trees" in recipe.scorers, "embedding" in recipe.scorers
-    k = 0
-    if embedding:
-        k = (
-            largest_rank(n, d + 1, data.n_labels)
-            if recipe.n_components == "auto"
-            else recipe.n_components
-        )
-    return place.check_memory(
-        memory.Shape(
-            n=rows,
-            d=d + 1,
-            c=data.n_labels,
-            nonzeros=int(
-                entries + data.Y.nnz + trees * (2 if rows < n else 1) * min(data.X.nnz, ENTRIES)
-            ),
-            k=k,
-            width=k + recipe.embedding.n_oversamples if embedding else 0,
-            mapped=k if recipe.kernel is None or not embedding else k + n_random_features(recipe),
-            decoder="ridge"
-            if recipe.decoder == "discriminant"
-            else recipe.decoder
-            if embedding
-            else "transpose",
-            itemsize=data.X.dtype.itemsize,
-            together=label_feature_pairs(data.X, data.Y) if trees else 0,
-            lists=4 * n * PROPOSED * (len(SCORERS) - 1)
-            if embedding and recipe.decoder == "candidates"
-            else 0,
-            n_trees=1 if recipe.trees.n_trees == "auto" else recipe.trees.n_trees,
-        ),
-        independent=not data.multiclass,
+    earlier: Mapping[str, Part] = NO_PARTS,
+    begun: Part | None = None,
+    shared: Shared | None = None,
+) -> Part:
+    """Fit one part of a model; it may learn from what ``earlier`` parts list."""
+    spec = settings.parts[name]
+    if name != spec.kind:
+        checkpoints = NamedCheckpoints(checkpoints, name)
+    same_view = {
+        other: part for other, part in earlier.items() if settings.parts[other].view == spec.view
+    }
+    fitting = Fitting(
+        seed=settings.seed,
+        backend=backend,
+        report=report,
+        checkpoints=checkpoints,
+        earlier=same_view,
+        begun=begun,
+        shared=shared or Shared(),
     )
+    return KINDS[spec.kind].fit(data.view(spec.view), spec.settings, fitting)
+
+
+def check_memory(data: Examples, settings: ModelSettings, backend: Backend = CPU) -> int:
+    """Estimate the memory of a fit in bytes; refuse one that would not fit before it begins."""
+    n_rows, n_entries = data.X.resident()
+    for block in data.vectors:
+        n_entries += block.resident()[1]
+    shape = Shape(
+        n=n_rows,
+        d=data.X.shape[1] + 1,
+        c=data.n_labels,
+        nonzeros=int(n_entries + data.Y.nnz),
+        itemsize=data.X.dtype.itemsize,
+    )
+    for spec in settings.parts.values():
+        shape = KINDS[spec.kind].shape(shape, spec.settings, data.view(spec.view))
+    # Settings may be numbers of NumPy, which are no JSON.
+    return int(backend.check_memory(shape, independent=not data.multiclass))

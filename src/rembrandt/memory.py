@@ -40,17 +40,17 @@ class Shape:
     d: int
     c: int
     nonzeros: int  # of X and Y together
-    k: int
-    width: int  # k plus the oversamples
-    mapped: int  # input features of the decoder
-    decoder: str
+    k: int = 0
+    width: int = 0  # k plus the oversamples
+    mapped: int = 0  # input features of the decoder
+    decoder: str = "transpose"
     itemsize: int = 4  # bytes per number of X
     # Limit on the bytes of mapped rows in a logistic fit; None: all rows are mapped.
     features: int | None = None
     copies: int = 5  # copies of a logistic decoder's weights
     together: int = 0  # pairs of a label and a feature that occur together; 0 without trees
     n_trees: int = 1
-    lists: int = 0  # bytes of the labels that other scorers propose for each example
+    lists: int = 0  # bytes of the labels that other parts list for each example
 
 
 def estimate(shape: Shape) -> dict[str, int]:
@@ -238,7 +238,7 @@ def _remedies(shape: Shape) -> dict[str, str]:
         remedies["n_random_features"] = f"fewer n_random_features (now {shape.mapped - shape.k})"
         remedies["kernel"] = "kernel=None"
     if shape.together:
-        remedies["scorers"] = "scorers=('embedding',)"
+        remedies["parts"] = "parts=('embedding',)"
     return remedies
 
 

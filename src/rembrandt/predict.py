@@ -4,7 +4,7 @@ Everything that predicts calls `answer` or `all_probabilities`. The probability 
 on the row and the label alone. A request filters labels, weighs them for the tail and cuts the
 ranking; it changes no probability.
 
-Labels that a scorer lists are scored for every row. Every other label is less likely than the least
+Labels that a part lists are scored for every row. Every other label is less likely than the least
 likely listed one, so all labels are scored only for the rows whose answer may hold another label.
 """
 
@@ -16,12 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.ranking import rank, top_k
-from rembrandt.linalg.sparse import Matrix, is_sparse
-from rembrandt.model.model import Model
-from rembrandt.progress import Report, silent
-from rembrandt.scorers.blend import (
+from rembrandt.blend import (
     LARGEST,
     SMALLEST,
     Candidates,
@@ -30,7 +25,14 @@ from rembrandt.scorers.blend import (
     logistic,
     unlisted_scores,
 )
-from rembrandt.scorers.protocol import BLOCK_ROWS, Array, Labels
+from rembrandt.data.views import Views, as_views
+from rembrandt.linalg import Array
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.ranking import rank, top_k
+from rembrandt.linalg.sparse import is_sparse
+from rembrandt.model.model import Model
+from rembrandt.parts.protocol import SCORED_BLOCK_ROWS, Labels
+from rembrandt.progress import Report, silent
 
 BLOCK_SCORES = 1 << 22  # scores of all labels that are in memory at a time
 
@@ -41,8 +43,8 @@ class Request:
 
     Parameters
     ----------
-    rows : matrix of shape (n, d)
-        The examples.
+    rows : Views or matrix of shape (n, d)
+        The examples; a matrix stands for features without vectors beside them.
     k : int, optional
         Largest number of labels of a row; None for all that reach the threshold.
     threshold : float or ndarray of shape (n_labels,), default=0.0
@@ -53,7 +55,7 @@ class Request:
         Rank by probability × inverse propensity with these constants A and B.
     """
 
-    rows: Matrix
+    rows: Any
     k: int | None = None
     threshold: float | Array = 0.0
     allowed: Labels | None = None
@@ -145,23 +147,25 @@ def answer(model: Model, request: Request, report: Report = silent) -> Answer:
         With as many columns as the longest row has labels. A text without a known word has none.
     """
     query = _Query.of(model, request)
-    n = request.rows.shape[0]
+    views = as_views(request.rows)
+    n = views.n
     blocks = []
     if query.n_wanted:
         for rows in _spans(model, n):
             report("predicting", rows.start, n)
-            blocks.append(_answer_block(model, request.rows[rows], query))
+            blocks.append(_answer_block(model, views[rows], query))
         report("predicting", n, n)
     return _stacked(blocks, n, with_weights=query.worth is not None)
 
 
-def all_probabilities(model: Model, rows: Matrix, report: Report = silent) -> NDArray[np.float32]:
+def all_probabilities(model: Model, rows: Any, report: Report = silent) -> NDArray[np.float32]:
     """Return the probabilities of all labels, n × c; zeros for a text without a known word."""
-    n = rows.shape[0]
+    views = as_views(rows)
+    n = views.n
     blocks = [np.empty((0, model.n_labels), dtype=np.float32)]
     for block in _spans(model, n, BLOCK_SCORES // model.n_labels):
         report("predicting", block.start, n)
-        blocks.append(_probabilities_of(model, rows[block]))
+        blocks.append(_probabilities_of(model, views[block]))
     report("predicting", n, n)
     return np.vstack(blocks)
 
@@ -177,23 +181,22 @@ class ScoredLabels:
     """What the blend knows of some labels of one row, for explanations (m each)."""
 
     is_listed: NDArray[np.bool_]
-    likelihood: Array  # scorers × m
-    log_odds_of_scorers: Array  # scorers × m
+    likelihood: Array  # parts × m
+    log_odds_of_parts: Array  # parts × m
     log_frequencies: Array
     comparison: Array  # what ranks in the row and the bound by listed labels add
     log_odds: Array  # of the probability
 
 
-def scored_labels(model: Model, row: Matrix, labels: Labels) -> ScoredLabels:
+def scored_labels(model: Model, row: Views, labels: Labels) -> ScoredLabels:
     """Return the terms of the log-odds of ``labels`` for one row."""
-    prepared = _prepared(model, row)
+    prepared = model.prepared(row)
     candidates = _collect(model, prepared)
     wanted = labels[None]
-    scorer_log_odds = np.stack(
-        [z[0] for z in unlisted_scores(model.active_scorers, prepared, wanted)]
-    ).astype(np.float64)
+    of_parts = [scores[0] for scores in unlisted_scores(model.parts, prepared, wanted)]
+    part_log_odds = np.stack(of_parts).astype(np.float64)
     frequencies = model.log_frequencies[labels].astype(np.float64)
-    likelihood = np.zeros((len(model.active_scorers), len(labels)))
+    likelihood = np.zeros((len(model.parts), len(labels)))
     ranks = np.zeros(len(labels))
     listed_labels = candidates.labels[0][candidates.is_label[0]]
     is_listed = np.isin(labels, listed_labels)
@@ -201,21 +204,22 @@ def scored_labels(model: Model, row: Matrix, labels: Labels) -> ScoredLabels:
     for number, (name, features) in enumerate(candidates.features.items()):
         listed = features[0, entries].astype(np.float64)
         likelihood[number, is_listed] = listed[:, 0]
-        scorer_log_odds[number, is_listed] = listed[:, 1]
-        ranks[is_listed] += listed[:, 2:] @ np.array(model.active_blend.weights[name])[2:]
-    exact = model.active_blend.unlisted_log_odds(list(scorer_log_odds), frequencies)
-    exact[is_listed] = model.active_blend.log_odds(candidates)[0, entries]
+        part_log_odds[number, is_listed] = listed[:, 1]
+        ranks[is_listed] += listed[:, 2:] @ np.array(model.blend.weights[name])[2:]
+    exact = model.blend.unlisted_log_odds(list(part_log_odds), frequencies)
+    exact[is_listed] = model.blend.log_odds(candidates)[0, entries]
     z = log_odds(_probabilities_of(model, row)[0, labels]).astype(np.float64)
     # Competition, bounds and rounding are comparisons with the other labels of the row, too.
     comparison = ranks + z - exact
-    return ScoredLabels(is_listed, likelihood, scorer_log_odds, frequencies, comparison, z)
+    return ScoredLabels(is_listed, likelihood, part_log_odds, frequencies, comparison, z)
 
 
-def is_blank(model: Model, rows: Matrix) -> NDArray[np.bool_]:
+def is_blank(model: Model, rows: Any) -> NDArray[np.bool_]:
     """Return which rows are texts without a single term of the model, of which it knows nothing."""
-    if model.text is None or not is_sparse(rows):
-        return np.zeros(rows.shape[0], dtype=np.bool_)
-    return np.asarray(np.diff(rows.indptr) == 0)
+    views = as_views(rows)
+    if model.text is None or views.has_vectors or not is_sparse(views.features):
+        return np.zeros(views.n, dtype=np.bool_)
+    return np.asarray(np.diff(views.features.indptr) == 0)
 
 
 def indicator(labels: Labels, n_labels: int) -> sparse.csr_array:
@@ -229,10 +233,10 @@ def indicator(labels: Labels, n_labels: int) -> sparse.csr_array:
     return matrix
 
 
-def _answer_block(model: Model, rows: Matrix, query: _Query) -> Answer:
+def _answer_block(model: Model, rows: Views, query: _Query) -> Answer:
     """Answer for rows that are scored together: from the listed labels where these suffice."""
-    candidates = _candidates(model, rows)
-    probabilities = model.active_blend.probabilities(candidates, model.n_labels)
+    candidates = _collect(model, model.prepared(rows))
+    probabilities = model.blend.probabilities(candidates, model.n_labels)
     blank = is_blank(model, rows)
     probabilities[blank] = 0
     candidates.labels[blank] = -1
@@ -261,34 +265,25 @@ def _best_of_all(P: Array, query: _Query) -> Answer:
     return query.ranked(labels, probabilities)
 
 
-def _candidates(model: Model, rows: Matrix) -> Candidates:
-    return _collect(model, _prepared(model, rows))
-
-
 def _collect(model: Model, prepared: dict[str, Any]) -> Candidates:
-    lengths = model.active_blend.list_lengths
-    return collect(model.active_scorers, prepared, model.log_frequencies, lengths)
+    lengths = model.blend.list_lengths
+    return collect(model.parts, prepared, model.log_frequencies, lengths)
 
 
-def _prepared(model: Model, rows: Matrix) -> dict[str, Any]:
-    return {name: scorer.prepare(rows) for name, scorer in model.active_scorers.items()}
-
-
-def _probabilities_of(model: Model, rows: Matrix) -> NDArray[np.float32]:
+def _probabilities_of(model: Model, rows: Views) -> NDArray[np.float32]:
     """Return the probabilities of all labels of rows that are scored together, n × c."""
-    n = rows.shape[0]
-    prepared = _prepared(model, rows)
+    prepared = model.prepared(rows)
     candidates = _collect(model, prepared)
-    listed = model.active_blend.probabilities(candidates, model.n_labels)
-    log_odds = model.active_blend.unlisted_log_odds(
-        all_scores(model.active_scorers, prepared, n), model.log_frequencies
+    listed = model.blend.probabilities(candidates, model.n_labels)
+    log_odds = model.blend.unlisted_log_odds(
+        all_scores(model.parts, prepared, rows.n), model.log_frequencies
     )
     entry_rows, entries = np.nonzero(candidates.is_label)
     listed_columns = candidates.labels[entry_rows, entries]
     is_listed = np.zeros(log_odds.shape, dtype=np.bool_)
     is_listed[entry_rows, listed_columns] = True
     cap = _below(np.where(candidates.is_label, listed, np.inf).min(axis=1, initial=np.inf))
-    if model.active_blend.competing:
+    if model.blend.competing:
         rest = 1 - listed.sum(axis=1, dtype=np.float64)
         others = _shares(log_odds, ~is_listed, np.maximum(rest, 0), cap)
     else:
@@ -361,7 +356,7 @@ def _widened(block: Array, width: int, fill: int) -> Array:
     return np.pad(block, ((0, 0), (0, missing)), constant_values=fill)
 
 
-def _spans(model: Model, n: int, most: int = BLOCK_ROWS) -> Iterator[slice]:
+def _spans(model: Model, n: int, most: int = SCORED_BLOCK_ROWS) -> Iterator[slice]:
     """Return the rows to score at a time, so that memory stays bounded."""
-    sizes = [scorer.block_rows for scorer in model.active_scorers.values()]
+    sizes = [part.block_rows for part in model.parts.values()]
     return spans(n, max(1, min([most, *sizes])))

@@ -53,7 +53,7 @@ def _on_start(announce: Callable[[str], None]) -> Report:
     """Announce each stage when it starts."""
     started: set[str] = set()
 
-    def report(stage: str, done: int, total: int | None) -> None:
+    def report(stage: str, _done: int, _total: int | None) -> None:
         if stage not in started:
             started.add(stage)
             announce(stage)

@@ -12,6 +12,7 @@ from benchmarks.annif import annif_python, corpus, uri, variables
 import rembrandt
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
+from rembrandt.estimators.requests import rows_of, top_columns
 from rembrandt.metrics import ndcg_at_k
 from tests.serve.conftest import served
 
@@ -66,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, documents: tuple[Dataset, D
     (path / "projects.cfg").write_text(PROJECTS)
     (path / "train.tsv").write_text(corpus(train) + "a document about nothing\t\n")
     (path / "test.tsv").write_text(corpus(test))
-    (path / "vocabulary.tsv").write_text(vocabulary([*train.label_names, "new"]))
+    (path / "vocabulary.tsv").write_text(vocabulary([*train.label_ids, "new"]))
     return path
 
 
@@ -125,7 +126,7 @@ def test_annif_suggests_what_the_model_predicts(
         trained
     )  # here, with other versions of NumPy and scikit-learn than it was fitted with
     labels, _ = model.predict_topk(documents[1].texts, 5)
-    best, _ = model.top_columns(documents[1].texts, 5)
+    best, _ = top_columns(model, rows_of(model, documents[1].texts), 5)
     chances = np.take_along_axis(model.predict_proba(documents[1].texts), best, axis=1)
     found = suggestions(run, "ours", 5)
     assert [[label for label, _ in row] for row in found] == labels.tolist()
@@ -150,7 +151,8 @@ def test_eval_in_two_processes_measures_what_we_measure(
     model = rembrandt.load(trained)
     test = documents[1]
     names = [str(label).rpartition("example/")[2] for label in model.classes_]
-    ours = ndcg_at_k(test.align_labels(names).Y, model.top_columns(test.texts, 5)[0], 5)
+    best, _ = top_columns(model, rows_of(model, test.texts), 5)
+    ours = ndcg_at_k(test.align_labels(names).Y, best, 5)
     assert json.loads((folder / "measured.json").read_text())["NDCG@5"] == pytest.approx(
         ours, abs=1e-3
     )
@@ -186,7 +188,9 @@ def test_learn_adds_documents_and_subjects(run: Run, trained: Path, folder: Path
     assert after.n_train_ == before.n_train_ + 4 and {*after.classes_} - {*before.classes_} == {
         uri("new")[1:-1]
     }
-    assert after.settings_["decoder_ridge"] == before.settings_["decoder_ridge"] == 0.01
+    assert after.settings_ == before.settings_
+    embedding = after.settings_["parts"]["embedding"]["settings"]
+    assert embedding["decoder_ridge"] == 0.01
     said = run("suggest", "ours", "--limit", "1", text="a wallaby, a quokka").stdout
     assert said.startswith(f"{uri('new')}\tThe new\t")
     assert (
@@ -199,7 +203,7 @@ def test_subjects_that_left_the_vocabulary_are_not_suggested(
 ) -> None:
     first = suggestions(run, "ours", 1)
     gone = max((row[0][0] for row in first), key=[row[0][0] for row in first].count)
-    labels = [label for label in [*documents[0].label_names, "new"] if uri(label) != f"<{gone}>"]
+    labels = [label for label in [*documents[0].label_ids, "new"] if uri(label) != f"<{gone}>"]
     (folder / "smaller.tsv").write_text(vocabulary(labels))
     try:
         run("load-vocab", "words", "smaller.tsv", "--language", "en", "--force")

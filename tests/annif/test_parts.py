@@ -68,7 +68,7 @@ def test_stored_documents_are_loaded(tmp_path: Path) -> None:
         save_documents(path, documents)
     assert load_documents(path) == documents
     data = as_dataset(documents)
-    assert data.label_names == ["u:1", "u:2", "u:3"] and data.task == "multilabel"
+    assert data.label_ids == ["u:1", "u:2", "u:3"] and data.task == "multilabel"
     assert data.Y.toarray().tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
     for damaged in (b'["a b", ["u:1"', b'{"a": 1}', b"3"):
         path.write_bytes(damaged)

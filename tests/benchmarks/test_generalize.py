@@ -15,6 +15,7 @@ from scipy import sparse
 from benchmarks import ablation, generalize, parts
 from rembrandt import RembrandtClassifier
 from rembrandt.data.generated import labelled_documents
+from rembrandt.estimators.requests import top_columns
 
 
 @pytest.fixture(scope="module")
@@ -139,12 +140,12 @@ def test_calibration_and_threshold_of_known_predictions():
     )  # three labels do not reach the rarest deciles
 
 
-def test_the_chosen_row_is_that_of_all_scorers():
+def test_the_chosen_row_is_that_of_all_parts():
     rows = [
-        {"length": 10, "penalty": 1.0, "scorers": ["trees"], "quality": 0.9},
-        {"length": 10, "penalty": 1.0, "scorers": ["trees", "centroids"], "quality": 0.5},
-        {"length": 10, "penalty": 0.1, "scorers": ["trees", "centroids"], "quality": 0.6},
-        {"length": 15, "penalty": 1.0, "scorers": ["trees", "centroids"], "quality": 0.7},
+        {"length": 10, "penalty": 1.0, "parts": ["trees"], "quality": 0.9},
+        {"length": 10, "penalty": 1.0, "parts": ["trees", "centroids"], "quality": 0.5},
+        {"length": 10, "penalty": 0.1, "parts": ["trees", "centroids"], "quality": 0.6},
+        {"length": 15, "penalty": 1.0, "parts": ["trees", "centroids"], "quality": 0.7},
     ]
     result = {"chosen": ["centroids", "trees"], "rows": rows}
     assert parts.chosen(result, (10, 1.0)) == rows[1]
@@ -152,12 +153,12 @@ def test_the_chosen_row_is_that_of_all_scorers():
     assert parts.chosen(result, (15, 1.0)) == rows[3]
 
 
-def test_a_scorer_that_lists_no_labels_needs_another():
-    scorers = {
-        "trees": SimpleNamespace(proposes=True),
-        "embedding": SimpleNamespace(proposes=False),
+def test_a_part_that_lists_no_labels_needs_another():
+    fitted = {
+        "trees": SimpleNamespace(retrieves_labels=True),
+        "embedding": SimpleNamespace(retrieves_labels=False),
     }
-    assert parts.subsets(scorers) == [("trees",), ("trees", "embedding")]
+    assert parts.subsets(fitted) == [("trees",), ("trees", "embedding")]
 
 
 def test_constants_of_a_set_come_from_sets_with_other_files(monkeypatch):
@@ -168,7 +169,7 @@ def test_constants_of_a_set_come_from_sets_with_other_files(monkeypatch):
             {
                 "length": length,
                 "penalty": 1.0,
-                "scorers": ["trees"],
+                "parts": ["trees"],
                 "quality": 0.5,
                 "p@1": p,
                 "p@3": p,
@@ -195,17 +196,23 @@ def test_constants_of_a_set_come_from_sets_with_other_files(monkeypatch):
 
 
 def test_the_present_constants_give_what_a_fit_gives(data, monkeypatch):
-    """With the present constants all scorers together predict what the classifier predicts."""
+    """With the present constants all parts together predict what the classifier predicts."""
     for name in ("LENGTHS", "PENALTIES"):
         monkeypatch.setattr(parts, name, [parts.PRESENT[name == "PENALTIES"]])
     result = parts.measure("tiny", "fast", data)
     X, Y = (sparse.csr_array(sparse.load_npz(data / f"{name}_train.npz")) for name in "XY")
     model = RembrandtClassifier(preset="fast", random_state=0).fit(X, Y)
     X_test = sparse.csr_array(sparse.load_npz(data / "X_test.npz"))
-    expected = scoring.means(Truth.load(data).terms(model.top_columns(X_test, 5)[0]))
+    expected = scoring.means(Truth.load(data).terms(top_columns(model, X_test, 5)[0]))
     row = parts.chosen(result, parts.PRESENT)
-    assert row["scorers"] == result["chosen"] == list(model.model_.scorers)
+    assert row["parts"] == result["chosen"] == list(model.model_.parts)
     assert all(row[f"p@{k}"] == pytest.approx(expected[f"p@{k}"], abs=1e-12) for k in (1, 3, 5))
     assert all(math.isfinite(cost) for cost in [result["search_cpu"], *result["cpu"].values()])
     line = ablation.line(json.loads(json.dumps(result)), markdown=True)
-    assert line.count("|") == ablation.heading(True)[0].count("|") and "–" in line
+    n_columns = ablation.heading(True)[0].count("|")
+    assert line.count("|") == n_columns
+    assert "–" not in line
+    without = [row for row in result["rows"] if "embedding" not in row["parts"]]
+    line = ablation.line(json.loads(json.dumps(result | {"rows": without})), markdown=True)
+    assert line.count("|") == n_columns
+    assert line.count("–") == 4

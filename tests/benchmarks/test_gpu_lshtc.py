@@ -28,7 +28,7 @@ def write_pubmed(folder: Path) -> Path:
             table = csv.writer(file, delimiter="\t")
             table.writerow(["title", "abstract", "mesh"])
             for row, text in enumerate(data.texts):
-                labels = [data.label_names[label] for label in data.Y[[row]].indices]
+                labels = [data.label_ids[label] for label in data.Y[[row]].indices]
                 table.writerow(["", text, "|".join(labels)])
     return folder
 

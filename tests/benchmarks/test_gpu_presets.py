@@ -14,8 +14,8 @@ def test_a_preset_on_two_devices(tmp_path, monkeypatch, capsys, preset):
     prepare.write("tiny", *labelled_documents(600, n_topics=5, labels_per_topic=5), tmp_path)
     monkeypatch.setattr(gpu_presets, "prepared", lambda name: tmp_path)
     [row] = gpu_presets.main(["tiny"], [preset], "cpu,cpu")
-    # Rounding may decide between equal settings in a search, which "fast" does without here.
-    assert row["same"] > (0.98 if preset == "fast" else 0.9)
+    # The CPU stops the regression of the embedding early, where another device solves it exactly.
+    assert row["same"] > 0.9
     assert row["cpu"]["p@1"] > 0.5
     assert abs(row["cpu"]["p@1"] - row["cpu,cpu"]["p@1"]) < 0.02
     assert f"tiny, {preset}: cpu,cpu " in capsys.readouterr().out

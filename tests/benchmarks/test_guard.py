@@ -1,11 +1,19 @@
 """The guard: identical versions are identical, and every kind of difference is reported."""
 
+import inspect
 import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks.guard_record import CONFIGURATIONS, Record, flattened, load_examples, record
+from benchmarks.guard_record import (
+    CONFIGURATIONS,
+    Record,
+    classifier_of,
+    common_settings,
+    load_examples,
+    record,
+)
 
 from benchmarks import guard
 
@@ -31,7 +39,8 @@ def test_the_same_fit_is_identical(data, recorded):
     assert again.error is None
     assert again.labels.shape == (ROWS // 5, 5)
     assert again.arrays
-    assert again.settings["decoder"] == "ridge"
+    assert again.settings["parts"] == ["embedding"]
+    assert again.settings["embedding.decoder"] == "ridge"
     assert guard.compare(recorded, again) == []
 
 
@@ -80,12 +89,12 @@ def test_a_changed_label_array_or_setting_is_reported(recorded):
         recorded,
         labels=labels,
         arrays=recorded.arrays | {name: "0"},
-        settings=recorded.settings | {"ridge": 7},
+        settings=recorded.settings | {"embedding.ridge": 7},
     )
     assert guard.compare(recorded, changed) == [
         f"2 of {labels.size} labels",
         f"arrays: {name}",
-        "settings: ridge",
+        "settings: embedding.ridge",
     ]
 
 
@@ -99,9 +108,41 @@ def test_arrays_may_change_their_names():
     ]
 
 
-def test_settings_have_paths_and_the_newer_names():
-    settings = {"scorers": ["trees"], "trees": {"cost": 1.0}, "seconds": 2.0}
-    assert flattened(settings) == {"parts": ["trees"], "trees.cost": 1.0}
+def test_settings_of_all_versions_have_the_newest_names():
+    older = {
+        "scorers": ["trees"],
+        "trees": {"cost": 1.0, "pairs": 9.0},
+        "decoder": "ridge",
+        "seconds": 2.0,
+    }
+    newest = {
+        "parts": {
+            "trees": {
+                "kind": "trees",
+                "view": "features",
+                "settings": {"cost": 1.0, "max_example_node_pairs": 9.0},
+            }
+        },
+    }
+    expected = {"parts": ["trees"], "trees.cost": 1.0, "trees.max_example_node_pairs": 9.0}
+    assert common_settings(older) == expected | {"embedding.decoder": "ridge"}
+    assert common_settings(newest) == expected
+
+
+@pytest.mark.parametrize("name", ["parts", "scorers"])
+def test_a_parameter_has_the_name_that_the_package_offers(monkeypatch, name):
+    class Classifier:
+        def __init__(self, **params):
+            self.params = params
+
+    parameters = [
+        inspect.Parameter(offered, inspect.Parameter.KEYWORD_ONLY)
+        for offered in (name, "random_state", "device")
+    ]
+    Classifier.__init__.__signature__ = inspect.Signature(parameters)
+    monkeypatch.setattr("rembrandt.RembrandtClassifier", Classifier)
+    classifier = classifier_of({"parts": ("trees",)}, "cpu")
+    assert classifier.params == {name: ("trees",), "random_state": 0, "device": "cpu"}
 
 
 def test_errors_are_reported(data, recorded):

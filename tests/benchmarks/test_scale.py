@@ -21,7 +21,7 @@ def test_out_of_core_measures_rate_and_peak():
 
 def test_a_preset_is_fitted_to_a_store_within_its_limit():
     [found] = stores.main("generated", "fast", (), limit=2.0, scale=0.0005)
-    assert found["scorers"] and 0 < found["estimate"] < 2e9 and found["peak"] < 2e9
+    assert found["parts"] and 0 < found["estimate"] < 2e9 and found["peak"] < 2e9
     assert 0 <= found["p@1"] <= 1 and len(found["model"]) == 64
 
 

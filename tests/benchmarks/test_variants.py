@@ -54,7 +54,7 @@ def test_half_of_the_rows_with_the_labels_they_have(documents):
     assert np.bincount(part.Y.indices, minlength=part.n_labels).min() > 0
     named = dict(zip(train.texts, train.Y.tolil().rows, strict=True))
     for text, columns in zip(part.texts, part.Y.tolil().rows, strict=True):
-        assert [part.label_names[c] for c in columns] == [train.label_names[c] for c in named[text]]
+        assert [part.label_ids[c] for c in columns] == [train.label_ids[c] for c in named[text]]
 
 
 def test_rare_labels_alone_and_the_rows_that_have_one(documents):
@@ -62,21 +62,21 @@ def test_rare_labels_alone_and_the_rows_that_have_one(documents):
     train, test = rare(whole, whole_test)
     counts = np.bincount(train.Y.indices, minlength=train.n_labels)
     assert counts.min() > 0 and counts.max() < variants.RARE
-    assert train.label_names == test.label_names
+    assert train.label_ids == test.label_ids
     assert np.diff(train.Y.indptr).min() > 0 and np.diff(test.Y.indptr).min() > 0
     before = dict(
-        zip(whole.label_names, np.bincount(whole.Y.indices, minlength=whole.n_labels), strict=True)
+        zip(whole.label_ids, np.bincount(whole.Y.indices, minlength=whole.n_labels), strict=True)
     )
-    assert [before[name] for name in train.label_names] == counts.tolist()
+    assert [before[name] for name in train.label_ids] == counts.tolist()
     assert sum(1 <= count < variants.RARE for count in before.values()) == train.n_labels
-    assert not test.align_labels(train.label_names).dropped_labels.any()
+    assert not test.align_labels(train.label_ids).dropped_labels.any()
 
 
 def test_some_labels_and_the_rows_that_have_one(documents):
     whole, whole_test = documents
-    names = whole.label_names[::3]
+    names = whole.label_ids[::3]
     train, test = with_labels(whole, whole_test, names)
-    assert train.label_names == test.label_names == names
+    assert train.label_ids == test.label_ids == names
     assert 0 < test.n_examples < whole_test.n_examples and np.diff(test.Y.indptr).min() > 0
     assert train.Y.nnz == whole.Y[:, ::3].nnz
 
@@ -85,7 +85,7 @@ def test_a_split_by_year_divides_the_rows_of_both_parts():
     def part(names, n):
         Y = sparse.csr_array(np.eye(n, len(names), dtype=np.float32))
         return Dataset.build(
-            Y, texts=[f"{names[0]} {i}" for i in range(n)], label_names=names, task="multilabel"
+            Y, texts=[f"{names[0]} {i}" for i in range(n)], label_ids=names, task="multilabel"
         )
 
     train, test = split_by_year(
@@ -95,17 +95,15 @@ def test_a_split_by_year_divides_the_rows_of_both_parts():
         np.array([2014, 2018]),
     )
     assert train.texts == ["a 0", "a 2", "c 0"] and test.texts == ["a 1", "c 1"]
-    assert [train.label_names[i] for i in train.Y.indices] == ["a", "c", "c"]
-    assert [test.label_names[i] for i in test.Y.indices] == ["b", "d"]
-    assert test.align_labels(train.label_names).dropped_labels.tolist() == [1, 1]
+    assert [train.label_ids[i] for i in train.Y.indices] == ["a", "c", "c"]
+    assert [test.label_ids[i] for i in test.Y.indices] == ["b", "d"]
+    assert test.align_labels(train.label_ids).dropped_labels.tolist() == [1, 1]
 
 
 def test_variants_of_files_are_prepared(nvd, monkeypatch):
     monkeypatch.setenv("REMBRANDT_BENCH_CACHE", str(nvd / "cache"))
     train, test = variants.load("nvd-products, time", nvd)
-    assert (
-        train.n_examples == 6 and test.n_examples == 10 and {"p0", "q5"} <= set(train.label_names)
-    )
+    assert train.n_examples == 6 and test.n_examples == 10 and {"p0", "q5"} <= set(train.label_ids)
     names = ("nvd-products", "nvd-products, half", "nvd-products, time")
     folders = [prepare.prepared(name, nvd) for name in names]
     assert len(set(folders)) == 3 and all(", " not in folder.name for folder in folders)
@@ -119,4 +117,4 @@ def test_variants_of_files_are_prepared(nvd, monkeypatch):
 def test_rows_without_a_date_are_refused():
     Y = sparse.csr_array(np.array([[1.0], [0.0]], np.float32))
     with pytest.raises(ValueError, match="no date"):
-        years(Dataset.build(Y, texts=["a", "b"], label_names=["2003-01-01"]))
+        years(Dataset.build(Y, texts=["a", "b"], label_ids=["2003-01-01"]))

@@ -25,7 +25,7 @@ TABLE = ("--text", "title,body", "--labels", "tags", "--label-separator", "|")
 FAST = (
     *("--decoder", "ridge", "--kernel", "none", "--decoder-ridge", "0.01", "--normalize", "no"),
     *("--n-components", "20", "--leave-out", "0", "--label-power", "0", "--row-power", "0"),
-    *("--scorers", "embedding"),
+    *("--parts", "embedding"),
 )
 
 # Variables that change what terminal libraries write; the width of help texts is fixed.
@@ -117,9 +117,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("data")
     train, test = labelled_documents(1000, n_topics=5, labels_per_topic=8)
-    for name, part in (("train", train), ("test", test)):
-        (folder / f"{name}.tsv").write_text(table(part))
-        (folder / f"{name}.txt").write_text(repository(part))
+    for name, examples in (("train", train), ("test", test)):
+        (folder / f"{name}.tsv").write_text(table(examples))
+        (folder / f"{name}.txt").write_text(repository(examples))
     return folder
 
 
@@ -147,7 +147,7 @@ def rows(data: Dataset) -> list[tuple[list[str], list[int]]]:
 def table(data: Dataset) -> str:
     lines = ["id\ttitle\tbody\ttags"]
     for i, (words, labels) in enumerate(rows(data)):
-        tags = "|".join(data.label_names[label] for label in labels)
+        tags = "|".join(data.label_ids[label] for label in labels)
         lines.append(f"{i}\t{' '.join(words[:8])}\t{' '.join(words[8:])}\t{tags}")
     return "\n".join(lines) + "\n"
 
@@ -157,7 +157,7 @@ def repository(data: Dataset, n_features: int = 800) -> str:
     lines = [f"{data.n_examples} {n_features} {data.n_labels}"]
     for words, labels in rows(data):
         numbers = [
-            sum(ord(letter) * 31**place for place, letter in enumerate(word)) % n_features
+            sum(ord(letter) * 31**backend for backend, letter in enumerate(word)) % n_features
             for word in words
         ]
         counts = " ".join(f"{number}:{numbers.count(number)}" for number in sorted(set(numbers)))

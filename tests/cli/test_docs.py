@@ -58,8 +58,8 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
-    return [Block(each["language"], each["text"], each["why"]) for each in found]
+    matches = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [Block(match["language"], match["text"], match["why"]) for match in matches]
 
 
 def words_of(line: str) -> list[str] | None:
@@ -70,7 +70,7 @@ def words_of(line: str) -> list[str] | None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_exist_and_code_compiles(page: Path) -> None:
-    known = commands()
+    verbs = commands()
     for block in blocks(page):
         assert block.language != "" or "rembrandt " not in block.text, "say console or text"
         if block.language == "python":
@@ -81,10 +81,10 @@ def test_commands_exist_and_code_compiles(page: Path) -> None:
             if words[0] == "annif":
                 continue
             verb = " ".join(words[:2]) if words[0] == "data" else words[0]
-            assert verb in known or words[0] == "--version", words
+            assert verb in verbs or words[0] == "--version", words
             options = (
-                {name for param in known[verb].params for name in param.opts}
-                if verb in known
+                {name for param in verbs[verb].params for name in param.opts}
+                if verb in verbs
                 else {"--version"}
             )
             assert {word for word in words if word.startswith("--")} <= options, words
@@ -94,7 +94,7 @@ def document(data: Dataset, columns: str, separator: str, label_separator: str) 
     """The documents as a table."""
     lines = [columns]
     for i, (words, labels) in enumerate(rows(data)):
-        tags = label_separator.join(NAMES.get(label, data.label_names[label]) for label in labels)
+        tags = label_separator.join(NAMES.get(label, data.label_ids[label]) for label in labels)
         cells = {"id": str(i), "title": " ".join(words[:8]), "tags": tags, "headings": tags}
         body = " ".join(words[8:])
         lines.append(separator.join(cells.get(name, body) for name in columns.split(separator)))
@@ -109,20 +109,20 @@ def files(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     train, test = labelled_documents(120, n_topics=3, labels_per_topic=3)
     table = "\t".join(("id", "title", "body", "abstract", "tags", "headings"))
-    for name, part in (
+    for name, contents in (
         ("train", train),
         ("all", train),
         ("test", test),
         ("new", test),
         ("week-47", test),
     ):
-        (folder / f"{name}.tsv").write_text(document(part, table, "\t", "|"))
-    for name, part in (("questions", train), ("test", test)):
-        (folder / f"{name}.csv").write_text(document(part, "title,tags", ",", ";"))
+        (folder / f"{name}.tsv").write_text(document(contents, table, "\t", "|"))
+    for name, contents in (("questions", train), ("test", test)):
+        (folder / f"{name}.csv").write_text(document(contents, "title,tags", ",", ";"))
     head, *lines = (folder / "train.tsv").read_text().splitlines(keepends=True)
     for number in (1, 2):
-        part = "".join([head, *lines[(number - 1) * 40 : number * 40]])
-        (folder / f"part-{number}.tsv.gz").write_bytes(gzip.compress(part.encode()))
+        contents = "".join([head, *lines[(number - 1) * 40 : number * 40]])
+        (folder / f"part-{number}.tsv.gz").write_bytes(gzip.compress(contents.encode()))
     (folder / "names.tsv").write_text("id\tname\ntopic-00/label-000\tThe first topic\n")
     read_as = ("--text", "title,body", "--labels", "tags", "--label-separator", "|")
     run("fit", folder / "train.tsv", *read_as, "--preset", "fast", "--output", folder / "model")
@@ -135,20 +135,20 @@ def variables() -> dict[str, Any]:
     train, more = labelled_documents(120, n_topics=3, labels_per_topic=3)
     X = TextFeatures().fit_transform(train.texts)
     vectors = X[:, :4].toarray()
-    names = [[train.label_names[i] for i in labels] for _, labels in rows(train)]
-    more_names = [[more.label_names[i] for i in labels] for _, labels in rows(more)]
-    both: dict[str, Any] = {
+    names = [[train.label_ids[i] for i in labels] for _, labels in rows(train)]
+    more_names = [[more.label_ids[i] for i in labels] for _, labels in rows(more)]
+    names: dict[str, Any] = {
         "texts": train.texts,
         "labels": names,
         "more_texts": more.texts,
         "more_labels": more_names,
     }
-    both |= {"X": X, "Y": sparse.csr_array(train.Y), "vectors": vectors}
-    return both | {"RembrandtClassifier": RembrandtClassifier, "load": load}
+    names |= {"X": X, "Y": sparse.csr_array(train.Y), "vectors": vectors}
+    return names | {"RembrandtClassifier": RembrandtClassifier, "load": load}
 
 
 def run_line(line: str, run: Run, folder: Path) -> None:
-    words, given = words_of(line), re.match(r"echo (.*?) \| rembrandt ", line)
+    words, echoed = words_of(line), re.match(r"echo (.*?) \| rembrandt ", line)
     if words is None:
         assert line.startswith("pip install "), f"mark it as not run, with the reason: {line}"
         return
@@ -160,7 +160,7 @@ def run_line(line: str, run: Run, folder: Path) -> None:
     matched = [sorted(map(str, Path().glob(word))) if "*" in word else [word] for word in words]
     run(
         *(word for each in matched for word in each),
-        input=None if given is None else shlex.split(given[1])[0],
+        input=None if echoed is None else shlex.split(echoed[1])[0],
     )
 
 
@@ -234,5 +234,5 @@ def test_versions_agree() -> None:
         ("pyproject.toml", r'^version = "(.+)"$'),
         ("CITATION.cff", r"^version: (.+)$"),
     ):
-        found = re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.M)
-        assert found is not None and found[1] == __version__, file
+        match = re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.M)
+        assert match is not None and match[1] == __version__, file

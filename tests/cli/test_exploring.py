@@ -14,17 +14,17 @@ def test_explain_prints_what_each_word_adds(data: Path, model: Path, run: Run) -
     answer = run("explain", model, data / "test.tsv", "-k", 2, "--rows", 3, "--json").json[
         "explanations"
     ]
-    assert [len(each) for each in answer] == [2, 2, 2]
+    assert [len(labels) for labels in answer] == [2, 2, 2]
     predicted = run("predict", model, data / "test.tsv", "-k", 2, "--json").rows
     for explained, wanted in zip(answer, predicted, strict=False):
         for entry, label in zip(explained, wanted["labels"], strict=True):
             assert entry["label"] == label["label"]
-            assert 1 / (1 + math.exp(-entry["score"])) == pytest.approx(
+            assert 1 / (1 + math.exp(-entry["log_odds"])) == pytest.approx(
                 label["probability"], abs=1e-4
             )
             words = sum(word["contribution"] for word in entry["words"])
             total = entry["base"] + words + entry["rest"] + entry["comparison"]
-            assert total == pytest.approx(entry["score"], abs=1e-9)
+            assert total == pytest.approx(entry["log_odds"], abs=1e-9)
 
 
 def test_explain_takes_a_label_and_standard_input(data: Path, model: Path, run: Run) -> None:
@@ -41,7 +41,7 @@ def test_explain_names_features_by_number(data: Path, feature_model: Path, run: 
         "explanations"
     ][0][0]
     first = (data / "test.txt").read_text().splitlines()[1].split(" ", 1)[1]
-    numbers = {part.split(":")[0] for part in first.split()}
+    numbers = {pair.split(":")[0] for pair in first.split()}
     assert {word["word"] for word in answer["words"]} <= numbers
 
 
@@ -63,7 +63,7 @@ def test_confusions_come_with_counts_and_examples(data: Path, model: Path, run: 
 
 def test_map_writes_positions_and_a_picture(model: Path, run: Run, tmp_path: Path) -> None:
     files = [tmp_path / f"map.{suffix}" for suffix in ("csv", "npz", "png")]
-    said = run("map", model, *(part for file in files for part in ("-o", file)), "--labels", 30).out
+    said = run("map", model, *(word for file in files for word in ("-o", file)), "--labels", 30).out
     assert said.count("positions of 30 labels") == 3 and all(file.stat().st_size for file in files)
     assert len(files[0].read_text().splitlines()) == 31
     assert "already exists" in run("map", model, "-o", files[0], code=1).err
@@ -101,8 +101,9 @@ def test_a_missing_package_is_named_with_its_remedy(
 
 @pytest.fixture(scope="module")
 def trees(data: Path, run: Run) -> Path:
-    """A model without an embedding scorer."""
-    run("fit", data / "train.tsv", "-o", data / "trees", *TABLE, "--preset", "fast")
+    """A model without an embedding."""
+    parts = ("--parts", "trees,centroids")
+    run("fit", data / "train.tsv", "-o", data / "trees", *TABLE, "--preset", "fast", *parts)
     return data / "trees"
 
 
@@ -115,7 +116,7 @@ def test_models_without_an_embedding_can_be_explored(
     )
     assert "█" in run("spectrum", trees).out
     nearest = run("neighbors", trees, "topic-01/label-000", "-k", 3, "--json").json["neighbors"]
-    assert [one["label"].split("/")[0] for one in nearest] == ["topic-01"] * 3
+    assert [neighbor["label"].split("/")[0] for neighbor in nearest] == ["topic-01"] * 3
     run("map", trees, "-o", tmp_path / "map.csv")
     explained = run("explain", trees, data / "test.tsv", "--rows", 1, "-k", 1, "--json").json[
         "explanations"

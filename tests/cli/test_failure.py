@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import typer
 
+from rembrandt import EmbeddingSettings, TreeSettings
 from rembrandt.cli import reading
 from rembrandt.cli.app import app
 from rembrandt.cli.failure import explained, options_of, with_options
 from rembrandt.data.generated import labelled_documents
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators import RembrandtClassifier
-from rembrandt.recipe import EmbeddingSettings, TreeSettings
 from tests.cli.conftest import FAST, TABLE, Run, table
 
 Shell = Callable[..., subprocess.Popen[str]]
@@ -201,13 +201,15 @@ def test_parameters_of_the_estimators_have_options() -> None:
         **dict.fromkeys(
             ("text",), "parameters of TextFeatures are options"
         ),  # --text names columns
-        **dict.fromkeys(("regressor",), "a Python object"),
         **dict.fromkeys(("verbose",), "--quiet"),
         **dict.fromkeys(
             ("n_oversamples", "solver", "tol", "max_iter", "center", "max_epochs"),
             "the default is right",
         ),
-        **dict.fromkeys(("tolerance", "beam", "power", "proposes"), "the default is right"),
+        **dict.fromkeys(
+            ("tolerance", "beam", "power", "prune_below", "retrieves_labels"),
+            "the default is right",
+        ),
         **dict.fromkeys(
             ("label_ridge", "projection_ridge"), "for comparisons with other methods and the paper"
         ),
@@ -229,8 +231,8 @@ def test_errors_keep_their_parameters() -> None:
 
 def test_choices_are_those_of_the_library() -> None:
     from rembrandt.data import detect
+    from rembrandt.declarations import FLAT
     from rembrandt.features.fourier import KERNELS
-    from rembrandt.settings import FLAT
 
     assert reading.FORMATS == detect.FORMATS
     assert FLAT["kernel"].kind.alternatives() == [repr(name) for name in KERNELS]
@@ -303,8 +305,8 @@ def test_labels_do_not_control_the_terminal(tmp_path: Path, run: Run) -> None:
         "--quiet",
     )
     command = ["predict", str(tmp_path / "m"), str(tmp_path / "a.tsv"), "--text", "text"]
-    shown, found = run(*command).out, run(*command, "--json")
+    shown, as_json = run(*command).out, run(*command, "--json")
     assert r"a\x1b]0;x\x07b\x9b\u202e" in shown
-    assert name in {label["label"] for row in found.rows for label in row["labels"]}
-    for printed in (shown, found.out):
+    assert name in {label["label"] for row in as_json.rows for label in row["labels"]}
+    for printed in (shown, as_json.out):
         assert "\x1b" not in printed and "\x9b" not in printed and "\u202e" not in printed

@@ -1,6 +1,11 @@
 """``rembrandt info``: a model described on one screen."""
 
+import os
+import shutil
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Run
 
@@ -26,3 +31,23 @@ def test_a_model_is_described(data: Path, model: Path, run: Run) -> None:
 def test_features_and_what_is_no_model(feature_model: Path, run: Run, tmp_path: Path) -> None:
     assert "Give 800 features for each example" in run("info", feature_model).out
     assert "not a model" in run("info", tmp_path, code=1).err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes with a name")
+@pytest.mark.parametrize("name", ["model.json", "weights.safetensors"])
+@pytest.mark.parametrize("is_pipe", [True, False])
+def test_what_is_no_regular_file_is_refused(
+    data: Path, model: Path, run: Run, tmp_path: Path, name: str, is_pipe: bool
+) -> None:
+    """A pipe without a writer is not waited for, and a device without an end is not read."""
+    folder = tmp_path / "model"
+    shutil.copytree(model, folder)
+    (folder / name).unlink()
+    if is_pipe:
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to("/dev/zero")
+    for command in (["info", folder], ["predict", folder, data / "test.tsv"]):
+        message = run(*command, code=1).err
+        assert name in message
+        assert "Traceback" not in message

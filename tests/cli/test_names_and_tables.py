@@ -27,7 +27,7 @@ def named(data: Path, names: Path, run: Run, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("named") / "model"
     said = run("fit", data / "train.tsv", "-o", folder, *TABLE, *FAST, "--label-names", names).out
     assert (
-        "40 of 40 labels have a name" in said
+        "has a name for 40 of 40 labels" in said
         and "rembrandt neighbors" in said
         and "'Name of " in said
     )
@@ -73,18 +73,18 @@ def test_names_are_set_for_a_saved_model(
     after = run("predict", tmp_path / "model", data / "test.tsv", "--json").rows
     assert after[0]["labels"][0]["name"].startswith("Name of ")
     keys = ("label", "probability")
-    assert [[[one[key] for key in keys] for one in row["labels"]] for row in after] == [
-        [[one[key] for key in keys] for one in row["labels"]] for row in before
+    assert [[[label[key] for key in keys] for label in row["labels"]] for row in after] == [
+        [[label[key] for key in keys] for label in row["labels"]] for row in before
     ]
     (tmp_path / "other.csv").write_text("id,name\nD1,Abdomen\n")
     assert (
         "none of the 1 names"
         in run("labels", model, "--set-names", tmp_path / "other.csv", code=1).err
     )
-    given = ("--label-names", tmp_path / "other.csv")
+    options = ("--label-names", tmp_path / "other.csv")
     assert (
         "(option --label-names)"
-        in run("fit", data / "train.tsv", "-o", tmp_path / "n", *TABLE, *given, code=1).err
+        in run("fit", data / "train.tsv", "-o", tmp_path / "n", *TABLE, *options, code=1).err
     )
 
 
@@ -114,13 +114,13 @@ def test_predictions_are_written_as_the_suffix_says(
     assert [row["id"] for row in rows[:4]] == ["0", "0", "0", "1"] and [
         row["rank"] for row in rows[:3]
     ] == list("123")
-    flat = [one for row in expected for one in row["labels"]]
+    flat = [label for row in expected for label in row["labels"]]
     assert [(row["label"], row["name"]) for row in rows] == [
-        (one["label"], one["name"]) for one in flat
+        (label["label"], label["name"]) for label in flat
     ]
     assert all(
-        abs(float(row["probability"]) - one["probability"]) < 1e-6
-        for row, one in zip(rows, flat, strict=True)
+        abs(float(row["probability"]) - label["probability"]) < 1e-6
+        for row, label in zip(rows, flat, strict=True)
     )
     rows = read_back(wide)
     assert len(rows) == 200 and rows[0]["id"] == "1" and rows[-1]["id"] == "200"
@@ -132,21 +132,21 @@ def test_thresholds_and_numbers_of_labels(data: Path, model: Path, run: Run) -> 
     everything = run("predict", model, data / "test.tsv", "-k", 1000, "--json").rows
     assert all(len(row["labels"]) == 40 for row in everything), "all of them, and no more"
     for least in (0.05, 0.3):
-        found = run("predict", model, data / "test.tsv", "--min-probability", least, "--json").rows
+        rows = run("predict", model, data / "test.tsv", "--min-probability", least, "--json").rows
         wanted = [
-            [one["label"] for one in row["labels"] if one["probability"] >= least]
+            [label["label"] for label in row["labels"] if label["probability"] >= least]
             for row in everything
         ]
-        assert [[one["label"] for one in row["labels"]] for row in found] == wanted
-    reached = run("predict", model, data / "test.tsv", "--threshold", "--json").rows
-    predicted = load(model).predict(load(model).dataset_rows(read_test(data)))
+        assert [[label["label"] for label in row["labels"]] for row in rows] == wanted
+    reached = run("predict", model, data / "test.tsv", "--above-threshold", "--json").rows
+    predicted = load(model).predict(read_test(data).texts)
     assert [len(row["labels"]) for row in reached] == predicted.sum(axis=1).tolist()
     assert (
         max(len(row["labels"]) for row in run("predict", model, data / "test.tsv", "--json").rows)
         == 5
     )
-    both = ("--threshold", "--min-probability", "0.1")
-    assert "exclude each other" in run("predict", model, data / "test.tsv", *both, code=1).err
+    options = ("--above-threshold", "--min-probability", "0.1")
+    assert "exclude each other" in run("predict", model, data / "test.tsv", *options, code=1).err
 
 
 def read_test(data: Path):
@@ -158,12 +158,12 @@ def read_test(data: Path):
 def test_texts_without_a_known_word_have_no_labels(
     model: Path, data: Path, run: Run, tmp_path: Path
 ) -> None:
-    known = (data / "test.tsv").read_text().splitlines()[1].split("\t")[1]
-    rows = run("predict", model, "-", "--json", input=f"zzzz qqqq\n{known}\n").rows
+    known_text = (data / "test.tsv").read_text().splitlines()[1].split("\t")[1]
+    rows = run("predict", model, "-", "--json", input=f"zzzz qqqq\n{known_text}\n").rows
     assert rows[0] == {"id": 1, "labels": []} and len(rows[1]["labels"]) == 5
-    (tmp_path / "new.txt").write_text(f"zzzz\n{known}\n")
+    (tmp_path / "new.txt").write_text(f"zzzz\n{known_text}\n")
     assert (
-        "1 have none" in run("predict", model, tmp_path / "new.txt", "-o", tmp_path / "out.csv").out
+        "1 has none" in run("predict", model, tmp_path / "new.txt", "-o", tmp_path / "out.csv").out
     )
     assert (
         "--output"
@@ -232,8 +232,8 @@ def test_texts_of_labels_are_learned(data: Path, run: Run, tmp_path: Path) -> No
     (tmp_path / "texts.tsv").write_text(
         "id\ttext\ntopic-00/label-000\tzebra\nnew label\tquagga quagga\n"
     )
-    given = ("--label-text", tmp_path / "texts.tsv", "--min-df", "1", "--preset", "fast")
-    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *given).out
-    assert "2 labels have a text" in said and "1 of them have no other example" in said
+    options = ("--label-text", tmp_path / "texts.tsv", "--min-df", "1", "--preset", "fast")
+    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *options).out
+    assert "has a text for 2 labels, 1 of them without another example" in said
     [row] = run("predict", tmp_path / "model", "-", "--json", input="a quagga\n").rows
-    assert "new label" in [one["label"] for one in row["labels"]]
+    assert "new label" in [label["label"] for label in row["labels"]]

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 from rembrandt.cli import options
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.settings import Settings, TextSettings
-from rembrandt.recipe import Recipe, TreeSettings
+from rembrandt.declarations import ModelSettings, PartSpec, preset_settings
+from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.trees.settings import TreeSettings
 from tests.cli.conftest import Run
 
 PANELS = {
@@ -23,11 +25,12 @@ PANELS = {
         "Model": (
             "--preset",
             "--budget",
+            "--parts",
+            "--seed",
+            "--device",
             "--n-components",
             "--method",
             "--decoder",
-            "--seed",
-            "--device",
         ),
         "Text": ("--analyzer", "--ngrams", "--hashed"),
         "Advanced": ("--kernel-scale", "--n-iter", "--checkpoint", "--scheduler"),
@@ -107,10 +110,10 @@ words = st.text(
     st.sampled_from(["auto", 5]),
 )
 def test_words_of_options_give_the_same_options(
-    reading: Reading, texts: TextSettings, ridge: float, scorers: Any, rank: Any
+    reading: Reading, texts: TextSettings, ridge: float, parts: Any, rank: Any
 ) -> None:
     settings = replace(
-        Settings(), ridge=ridge, scorers=scorers, n_components=rank, kernel="none", seed=4
+        Settings(), ridge=ridge, parts=parts, n_components=rank, kernel="none", seed=4
     )
     seen: list[Any] = []
 
@@ -127,31 +130,46 @@ def test_words_of_options_give_the_same_options(
     assert seen == [(reading, settings, texts)]
 
 
-TREES = TreeSettings(n_trees=2, pairs=3e7, cost=0.3, passes=6)
+TREES = TreeSettings(n_trees=2, max_example_node_pairs=3e7, cost=0.3, passes=6)
+EMBEDDING = EmbeddingSettings(
+    n_components=20,
+    ridge=1.0,
+    decoder="ridge",
+    decoder_ridge=0.1,
+    kernel=None,
+    normalize=True,
+    label_power=0.0,
+    row_power=0.0,
+)
+TREE_OPTIONS = "--n-trees 2 --tree-max-example-node-pairs 3e+07 --tree-cost 0.3 --tree-passes 6"
+EMBEDDING_OPTIONS = (
+    "--n-components 20 --ridge 1 --decoder ridge --decoder-ridge 0.1 --kernel none --normalize yes "
+    "--kernel-scale 1 --n-random-features none --label-power 0 --row-power 0 --leave-out 0.5 "
+    "--n-iter 1"
+)
 
 
 @pytest.mark.parametrize(
-    ("recipe", "line"),
+    ("names", "line"),
     [
-        (
-            Recipe(("trees",), trees=TREES),
-            "--scorers trees --n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-passes 6",
-        ),
-        (
-            Recipe(("trees", "embedding"), normalize=True, trees=TREES).with_embedding(
-                kernel_scale=1.0, leave_out=0.5
-            ),
-            "--scorers trees,embedding --ridge 1 --decoder ridge --decoder-ridge 0.1 --kernel none "
-            "--normalize yes --kernel-scale 1 --label-power 0 --row-power 0 --leave-out 0.5 "
-            "--n-trees 2 --tree-pairs 3e+07 --tree-cost 0.3 --tree-passes 6",
-        ),
+        (("trees",), f"--parts trees {TREE_OPTIONS}"),
+        (("trees", "vectors"), f"--parts trees {TREE_OPTIONS}"),
+        (("trees", "embedding"), f"--parts trees,embedding {EMBEDDING_OPTIONS} {TREE_OPTIONS}"),
     ],
 )
-def test_a_recipe_becomes_options(recipe: Recipe, line: str) -> None:
-    settings = Settings(budget=5.0).with_recipe(recipe)
+def test_settings_of_a_model_become_options(names: tuple[str, ...], line: str) -> None:
+    embedding = preset_settings("embedding", "balanced", EMBEDDING)
+    specs = {
+        "trees": PartSpec("trees", preset_settings("trees", "balanced", TREES)),
+        "embedding": PartSpec("embedding", embedding),
+        "vectors": PartSpec("embedding", embedding, view="vectors"),
+    }
+    settings = Settings(budget=5.0).with_settings(
+        ModelSettings({name: specs[name] for name in names})
+    )
     assert " ".join(options.as_words(settings)) == line
-    found = settings.parameters()
-    assert found["trees"] == TREES and found["budget"] is None
-    assert (found["kernel"] is None and found["normalize"] is True) == (
-        "embedding" in recipe.scorers
+    parameters = settings.parameters()
+    assert parameters["trees"] == TREES and parameters["budget"] is None
+    assert (parameters["kernel"] is None and parameters["normalize"] is True) == (
+        "embedding" in names
     )

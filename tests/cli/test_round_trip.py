@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rembrandt import load
+from rembrandt.cli.evaluate import _unseen
 from rembrandt.cli.settings import TextSettings
 from tests.cli.conftest import FAST, TABLE, Run
 
@@ -19,26 +20,26 @@ MEASURES = [
 def test_fit_says_what_was_read_chosen_and_written(data: Path, run: Run, tmp_path: Path) -> None:
     said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST).out
     assert "800 texts, 40 labels" in said and "(multilabel)" in said
-    assert "Scorers: embedding (rank 20, ridge 1, decoder ridge, penalty 0.01)." in said
+    assert "Parts: embedding (rank 20, ridge 1, decoder ridge, penalty 0.01)." in said
     assert (
         f"saved as {tmp_path / 'model'}" in said
         and f"rembrandt predict {tmp_path / 'model'} FILE" in said
     )
 
 
-def test_fit_chooses_on_held_out_data_what_is_left_open(
-    data: Path, run: Run, tmp_path: Path
-) -> None:
+def test_fit_compares_the_parts_on_held_out_data(data: Path, run: Run, tmp_path: Path) -> None:
     answer = run(
         "fit", data / "train.txt", "-o", tmp_path / "model", "--kernel", "none", "--json"
     ).json
-    assert len(answer["selection"]) > 1 and len(answer["settings"]["blends"]) > 1
+    together, *alone = answer["facts"]["held_out"]
+    assert set(together["parts"]) == {"trees", "centroids", "embedding"} and len(alone) == 3
+    assert 0 < together["quality"] <= 1 and answer["selection"] == []
     assert answer["n_labels"] == 40 and answer["bytes"] > 0 and answer["task"] == "multilabel"
 
 
-def test_scorers_are_an_option(data: Path, run: Run, tmp_path: Path) -> None:
-    given = ("--scorers", "trees,centroids,embedding", "--n-trees", "1", "--tree-cost", "1")
-    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *given).out
+def test_parts_are_an_option(data: Path, run: Run, tmp_path: Path) -> None:
+    options = ("--parts", "trees,centroids,embedding", "--n-trees", "1", "--tree-cost", "1")
+    said = run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *options).out
     assert "the first label is right for " in said and " held-out examples." in said
     answer = run("evaluate", tmp_path / "model", data / "test.tsv", "--json").json
     assert answer["p@1"] > answer["most_popular"]["p@1"] + 0.2
@@ -48,23 +49,21 @@ def test_scorers_are_an_option(data: Path, run: Run, tmp_path: Path) -> None:
         "-o",
         tmp_path / "no",
         *TABLE,
-        "--scorers",
+        "--parts",
         "trees,forest",
     )
-    assert "(option --scorers)" in run(*refused, code=1).err
+    assert "(option --parts)" in run(*refused, code=1).err
 
 
 def test_a_preset_sets_what_no_option_sets(data: Path, run: Run, tmp_path: Path) -> None:
     said = run("fit", data / "train.tsv", "-o", tmp_path / "fast", *TABLE, "--preset", "fast").out
-    assert (
-        "Scorers: trees (one classifier per label, no clusters, cost " in said
-        or "Scorers: centroids." in said
-    )
-    given = ("--preset", "fast", "--tree-cost", "3", "--n-trees", "2", "--json")
-    answer = run("fit", data / "train.tsv", "-o", tmp_path / "given", *TABLE, *given).json
-    assert answer["settings"]["trees"]["cost"] == 3 and answer["settings"]["trees"]["n_trees"] == 2
+    assert "Parts: trees (one classifier per label, no clusters, cost 1); centroids; " in said
+    options = ("--preset", "fast", "--tree-cost", "3", "--n-trees", "2", "--json")
+    answer = run("fit", data / "train.tsv", "-o", tmp_path / "given", *TABLE, *options).json
+    trees = answer["settings"]["parts"]["trees"]["settings"]
+    assert trees["cost"] == 3 and trees["n_trees"] == 2
     assert load(tmp_path / "given").preset == "fast"
-    both = run(
+    answer = run(
         "fit",
         data / "train.tsv",
         "-o",
@@ -76,9 +75,9 @@ def test_a_preset_sets_what_no_option_sets(data: Path, run: Run, tmp_path: Path)
         "fast",
         "--json",
     ).json
-    tried = {name for blend in both["settings"]["blends"] for name in blend["scorers"]}
-    assert tried == {"trees", "centroids", "embedding"}, (
-        "a setting of the embedding adds that scorer"
+    parts = answer["settings"]["parts"]
+    assert list(parts) == ["trees", "centroids", "embedding"], (
+        "a setting of the embedding adds that part"
     )
     assert (
         "--preset"
@@ -126,15 +125,18 @@ def test_labels_that_training_never_saw_are_counted(
     assert answer["unseen_labels"] == 1 and answer["unseen_label_uses"] == changed.count(
         "never-seen"
     )
-    assert "1 labels did not occur in training" in run("evaluate", model, tmp_path / "test.tsv").out
+    assert (
+        "1 label did not occur in training; it occurs"
+        in run("evaluate", model, tmp_path / "test.tsv").out
+    )
 
 
 def test_evaluate_takes_options_over_what_the_model_remembers(
     data: Path, model: Path, run: Run, tmp_path: Path
 ) -> None:
-    header, rest = (data / "test.tsv").read_text().split("\n", 1)
+    header, lines = (data / "test.tsv").read_text().split("\n", 1)
     (tmp_path / "test.tsv").write_text(
-        header.replace("body", "abstract").replace("tags", "topics") + "\n" + rest
+        header.replace("body", "abstract").replace("tags", "topics") + "\n" + lines
     )
     options = ("--text", "title", "--text", "abstract", "--labels", "topics", "--json")
     answer, plain = (
@@ -193,11 +195,11 @@ def test_include_and_exclude_bound_the_answer(
 ) -> None:
     chosen = ["topic-00/label-000", "topic-01/label-001", "topic-02/label-002"]
     (tmp_path / "chosen.txt").write_text("\n".join(chosen))
-    for given in (",".join(chosen), f"@{tmp_path / 'chosen.txt'}"):
-        arguments = ("--include", given, "--exclude", chosen[2], "--json")
+    for labels in (",".join(chosen), f"@{tmp_path / 'chosen.txt'}"):
+        arguments = ("--include", labels, "--exclude", chosen[2], "--json")
         answer = run("predict", model, data / "test.tsv", *arguments).rows
         assert len(answer) == 200
-        assert all({one["label"] for one in row["labels"]} == set(chosen[:2]) for row in answer)
+        assert all({label["label"] for label in row["labels"]} == set(chosen[:2]) for row in answer)
 
 
 def test_predict_writes_a_file(data: Path, model: Path, run: Run, tmp_path: Path) -> None:
@@ -219,7 +221,7 @@ def test_predict_writes_a_file(data: Path, model: Path, run: Run, tmp_path: Path
 def test_neighbors_of_a_label_are_of_its_topic(model: Path, run: Run) -> None:
     answer = run("neighbors", model, "topic-01/label-000", "-k", 4, "--json").json
     assert answer["label"] == "topic-01/label-000" and len(answer["neighbors"]) == 4
-    assert all(one["label"].startswith("topic-01/") for one in answer["neighbors"])
+    assert all(neighbor["label"].startswith("topic-01/") for neighbor in answer["neighbors"])
     assert "topic-01/label-0" in run("neighbors", model, "topic-01/label-000").out
 
 
@@ -228,7 +230,7 @@ def test_spectrum_falls_and_names_the_rank(model: Path, run: Run) -> None:
     values = answer["singular_values"]
     assert answer["rank"] == len(values) == 20 and values == sorted(values, reverse=True)
     said = run("spectrum", model).out
-    assert "rembrandt embedding, rank 20: as requested" in said and "█" in said
+    assert "rembrandt embedding, rank 20: as set" in said and "█" in said
 
 
 def test_embed_writes_a_models_vectors(model: Path, run: Run, tmp_path: Path) -> None:
@@ -261,7 +263,7 @@ def test_embed_examples_directly(data: Path, run: Run, tmp_path: Path) -> None:
 
 
 def test_data_list_names_every_set(run: Run) -> None:
-    assert "pubmed-mesh" in [one["name"] for one in run("data", "list", "--json").json]
+    assert "pubmed-mesh" in [listing["name"] for listing in run("data", "list", "--json").json]
     assert "REMBRANDT_DATA" in run("data", "list").out or "present" in run("data", "list").out
 
 
@@ -283,14 +285,17 @@ def test_text_options_that_were_not_given_are_left_to_the_library() -> None:
 
 def test_the_tail_comes_first_where_it_is_asked_for(data: Path, model: Path, run: Run) -> None:
     plain, tail = (
-        run("evaluate", model, data / "test.tsv", "--json", *more).json
-        for more in ((), ("--tail",))
+        run("evaluate", model, data / "test.tsv", "--json", *options).json
+        for options in ((), ("--tail",))
     )
     assert tail["tail"] and not plain["tail"] and tail["psp@5"] >= plain["psp@5"]
     answers = [
-        run("predict", model, data / "test.tsv", "--json", *more).rows for more in ((), ("--tail",))
+        run("predict", model, data / "test.tsv", "--json", *options).rows
+        for options in ((), ("--tail",))
     ]
-    values = [[[one["probability"] for one in row["labels"]] for row in each] for each in answers]
+    values = [
+        [[label["probability"] for label in row["labels"]] for row in rows] for rows in answers
+    ]
     assert values[0] != values[1] and all(row == sorted(row, reverse=True) for row in values[0])
 
 
@@ -301,7 +306,7 @@ def test_thresholds_of_each_label_are_learnt_where_asked_for(
     answer = run(
         "fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, *learn, "--json"
     ).json
-    assert 0 <= answer["settings"]["calibration_error"] < 0.2
+    assert 0 <= answer["facts"]["calibration_error"] < 0.2
     assert len(load(tmp_path / "model").model_.threshold) == 40
 
 
@@ -309,17 +314,14 @@ def test_a_shortlist_is_made_kept_and_asked(
     data: Path, model: Path, run: Run, tmp_path: Path
 ) -> None:
     run("fit", data / "train.tsv", "-o", tmp_path / "model", *TABLE, *FAST, "--shortlist")
-    kept, without = (load(folder).model_.embedding for folder in (tmp_path / "model", model))
-    assert (
-        kept is not None
-        and kept.index is not None
-        and without is not None
-        and without.index is None
+    kept, without = (
+        load(folder).model_.parts["embedding"] for folder in (tmp_path / "model", model)
     )
+    assert kept.index is not None and without.index is None
 
-    def labels(folder: Path, *more: str) -> list[list[str]]:
-        answers = run("predict", folder, data / "test.tsv", "--json", *more).rows
-        return [[one["label"] for one in answer["labels"]] for answer in answers]
+    def labels(folder: Path, *options: str) -> list[list[str]]:
+        answers = run("predict", folder, data / "test.tsv", "--json", *options).rows
+        return [[label["label"] for label in answer["labels"]] for answer in answers]
 
     assert (
         labels(model, "--shortlist", "40")
@@ -332,3 +334,13 @@ def test_a_shortlist_is_made_kept_and_asked(
         assert (
             "--shortlist" in run(verb, model, data / "test.tsv", "--shortlist", "few", code=1).err
         )
+
+
+def test_counts_are_in_the_singular_and_plural() -> None:
+    assert _unseen(1, 1) == (
+        "1 label did not occur in training; it occurs once and counts as not found."
+    )
+    assert _unseen(1, 3).endswith("it occurs 3 times and counts as not found.")
+    assert _unseen(2, 1200) == (
+        "2 labels did not occur in training; they occur 1,200 times and count as not found."
+    )

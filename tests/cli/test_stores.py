@@ -54,8 +54,8 @@ def test_convert_says_what_it_made(data, run, tmp_path):
         "is a store already"
         in run("data", "convert", data / "train.txt", "-o", tmp_path / "store", code=1).err
     )
-    more = run("data", "convert", data / "test.txt", "-o", tmp_path / "store", "--append").out
-    assert "1,000 examples" in more and "rembrandt fit" in more
+    said = run("data", "convert", data / "test.txt", "-o", tmp_path / "store", "--append").out
+    assert "1,000 examples" in said and "rembrandt fit" in said
 
 
 def test_a_model_of_a_store_is_that_of_the_file(stores, run, model, feature_model, tmp_path):
@@ -66,11 +66,11 @@ def test_a_model_of_a_store_is_that_of_the_file(stores, run, model, feature_mode
         said = run("fit", stores / store, "-o", tmp_path / store, *FAST).out
         assert "passes over the data" in said
         how = TABLE if test == "test.tsv" else ()
-        found = run("evaluate", tmp_path / store, stores / test, *how, "--json").json
+        measures = run("evaluate", tmp_path / store, stores / test, *how, "--json").json
         wanted = run("evaluate", expected, stores / test, "--json").json
         # Other rows are held out for the blend.
-        assert found["p@1"] == pytest.approx(wanted["p@1"], abs=0.03)
-        assert found["p@5"] == pytest.approx(wanted["p@5"], abs=0.02)
+        assert measures["p@1"] == pytest.approx(wanted["p@1"], abs=0.03)
+        assert measures["p@5"] == pytest.approx(wanted["p@5"], abs=0.02)
 
 
 def test_settings_are_chosen_on_rows_of_a_store(stores, run, tmp_path):
@@ -87,7 +87,9 @@ def test_settings_are_chosen_on_rows_of_a_store(stores, run, tmp_path):
     said = run(
         "fit", stores / "texts", "-o", tmp_path / "model", *kernel, "--n-components", 10, "--json"
     ).json
-    assert said["selection"] and said["settings"]["embedding"]["leave_out"] in (0, 0.5)
+    embedding = said["settings"]["parts"]["embedding"]["settings"]
+    assert embedding["n_components"] == 10 and embedding["n_random_features"] == 60
+    assert said["facts"]["held_out"][0]["held_out"] > 0
     run(
         "fit",
         stores / "texts",

@@ -62,10 +62,10 @@ def test_a_csv_file_with_semicolons(data: Path, run: Run, tmp_path: Path) -> Non
         (tmp_path / f"{name}.csv").write_text((data / f"{name}.tsv").read_text().replace("\t", ";"))
     run("fit", tmp_path / "train.csv", "-o", tmp_path / "model", *TABLE, *FAST)
     detected = run("evaluate", tmp_path / "model", tmp_path / "test.csv", "--json").json
-    given = run(
+    stated = run(
         "evaluate", tmp_path / "model", tmp_path / "test.csv", "--delimiter", ";", "--json"
     ).json
-    assert detected["p@1"] == given["p@1"] > 0.5
+    assert detected["p@1"] == stated["p@1"] > 0.5
     assert (
         "--delimiter"
         in run(
@@ -102,7 +102,7 @@ def test_vectors_go_next_to_texts(data: Path, vectors: Path, run: Run, tmp_path:
     ).out
     assert "800 texts with vectors of 5 dimensions" in said
     plain = run("evaluate", tmp_path / "plain", data / "test.tsv", "--json").json
-    both = run(
+    combined = run(
         "evaluate",
         tmp_path / "model",
         data / "test.tsv",
@@ -118,7 +118,7 @@ def test_vectors_go_next_to_texts(data: Path, vectors: Path, run: Run, tmp_path:
         vectors / "test.parquet",
         "--json",
     ).json
-    assert both["p@5"] == again["p@5"] >= plain["p@5"]
+    assert combined["p@5"] == again["p@5"] >= plain["p@5"]
     rows = run(
         "predict",
         tmp_path / "model",
@@ -137,12 +137,12 @@ def test_vectors_go_next_to_texts(data: Path, vectors: Path, run: Run, tmp_path:
         "--rows",
         1,
     )
-    assert "block 2, column" in explained.out
+    assert ", the vectors +" in explained.out
     assert "(option --vectors)" in run("predict", tmp_path / "model", data / "test.tsv", code=1).err
-    more = ("--vectors", vectors / "test.npy")
+    options = ("--vectors", vectors / "test.npy")
     assert (
         "(option --vectors)"
-        in run("predict", tmp_path / "plain", data / "test.tsv", *more, code=1).err
+        in run("predict", tmp_path / "plain", data / "test.tsv", *options, code=1).err
     )
     assert (
         "800 vectors and 200 examples"
@@ -238,12 +238,12 @@ def test_columns_say_which_examples_are_held_out(data: Path, run: Run, tmp_path:
         *(f"{line}\t2024-{1 + i % 12:02}-01" for i, line in enumerate(lines)),
     ]
     (tmp_path / "train.tsv").write_text("\n".join(table) + "\n")
-    found = {}
+    measures = {}
     for option in ("--groups", "--time"):
         run("fit", tmp_path / "train.tsv", "-o", tmp_path / option, *TABLE, *FAST, option, "day")
-        found[option] = load(tmp_path / option).settings_["blends"]
-    assert found["--groups"] != found["--time"]
-    both = run(
+        measures[option] = load(tmp_path / option).facts_.held_out
+    assert measures["--groups"] != measures["--time"]
+    refused = run(
         "fit",
         tmp_path / "train.tsv",
         "-o",
@@ -255,7 +255,7 @@ def test_columns_say_which_examples_are_held_out(data: Path, run: Run, tmp_path:
         "day",
         code=1,
     )
-    assert "only one of" in both.err
+    assert "only one of" in refused.err
     assert (
         "no column"
         in run("fit", tmp_path / "train.tsv", "-o", "no", *TABLE, "--time", "when", code=1).err

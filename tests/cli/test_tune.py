@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rembrandt import load
+from rembrandt.declarations import FLAT
 from rembrandt.errors import SettingsError
-from rembrandt.settings import FLAT
 from tests.cli.conftest import TABLE, Run
 
 # What is left to choose: the cost of the trees, the penalty of the decoder, and the blend.
@@ -49,8 +49,8 @@ def test_any_text_is_a_time_or_refused(text: str) -> None:
     "more",
     [
         (),
-        ("--scorers", "embedding", "--preset", "best", "--seed", "3", "--analyzer", "char"),
-        ("--scorers", "trees"),
+        ("--parts", "embedding", "--preset", "best", "--seed", "3", "--analyzer", "char"),
+        ("--parts", "trees"),
     ],
 )
 def test_the_command_that_is_printed_gives_the_same_model(
@@ -67,24 +67,24 @@ def test_the_command_that_is_printed_gives_the_same_model(
         *NARROW,
         *more,
     )
-    assert (
-        "800 texts, 40 labels" in tuned.out and "candidate" in tuned.out and " chosen" in tuned.out
-    )
-    assert "Chosen: " in tuned.out and "all rungs were completed" in tuned.out
-    assert "Rung 1 of 2: 667 rows" in tuned.err and "Best so far" in tuned.err
+    assert "800 texts, 40 labels" in tuned.out
+    assert "outcome" in tuned.out and "not chosen" in tuned.out
+    assert "Chosen: " in tuned.out and "everything was tried" in tuned.out
+    assert "at P@1/3/5 with " in tuned.err
     line = tuned.out.splitlines()[-1]
     words = shlex.split(line)
     assert words[:2] == ["rembrandt", "fit"]
     words[words.index("--output") + 1] = str(tmp_path / "again")
-    again = run(*words[1:]).out
-    assert "trials on held-out examples" not in again
+    run(*words[1:])
+    repeated = load(tmp_path / "again").selection_
+    assert all(trial["outcome"] == "chosen" for trial in repeated), "nothing else is tried"
     first, second = (
         (tmp_path / name / "weights.safetensors").read_bytes() for name in ("tuned", "again")
     )
     assert first == second
     kept = load(tmp_path / "tuned").selection_
     assert [trial["outcome"] for trial in kept].count("chosen") >= 1
-    assert {trial["rung"] for trial in kept} == {1, 2}
+    assert all(trial["splits"] >= 1 and trial["held_out"] > 0 for trial in kept)
 
 
 def test_without_an_output_nothing_is_written(
@@ -93,20 +93,12 @@ def test_without_an_output_nothing_is_written(
     monkeypatch.chdir(tmp_path)
     answer = run("tune", data / "train.txt", "--budget", "30s", *NARROW, "--json").json
     assert answer["budget"] == 30 and answer["ended"] and answer["chosen"]
-    assert {
-        trial["n_components"] for trial in answer["trials"] if "embedding" in trial["scorers"]
-    } == {20}
+    embeddings = [trial for trial in answer["trials"] if trial["part"] == "embedding"]
+    assert {trial["settings"]["n_components"] for trial in embeddings} == {20}
+    names = {"part", "words", "settings", "rows", "splits", "held_out", "quality", "outcome"}
     for trial in answer["trials"]:
-        assert {
-            "rung",
-            "rows",
-            "seconds",
-            "p@1",
-            "p@3",
-            "p@5",
-            "quality",
-            "outcome",
-        } <= trial.keys()
+        assert names | {"p@1", "p@3", "p@5"} <= trial.keys()
+    assert any("seconds" in trial for trial in answer["trials"])
     assert answer["command"].startswith("rembrandt fit ") and "--output MODEL" in answer["command"]
     assert list(tmp_path.iterdir()) == []
 
@@ -115,7 +107,7 @@ def test_a_fit_with_a_budget_searches_first(data: Path, run: Run, tmp_path: Path
     fit = ("fit", data / "train.txt", "-o", tmp_path / "model", "--budget", "30s", *NARROW)
     said = run(*fit)
     assert "the first label is right for " in said.out
-    assert "choosing settings ..." in said.err
+    assert "fitting without held-out examples ..." in said.err
     answer = run(*fit, "--force", "--json").json
     assert [trial["outcome"] for trial in answer["selection"]].count("chosen") >= 1
 

@@ -1,6 +1,7 @@
 """``rembrandt update``: more examples and new labels."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ LABEL = "topic-00/label-000"
 
 def weights(classifier: RembrandtClassifier) -> np.ndarray:
     """The weights of the decoder."""
-    assert classifier.model_.embedding is not None
-    return np.asarray(classifier.model_.embedding.decoder.weights)
+    embedding: Any = classifier.model_.parts["embedding"]
+    return np.asarray(embedding.decoder.weights)
 
 
 @pytest.fixture(scope="module")
@@ -105,37 +106,40 @@ def test_a_store_is_taken_for_a_file(
     run("update", small, parts[1], "-o", tmp_path / "by-file")
     by_store, by_file = (load(tmp_path / each) for each in ("by-store", "by-file"))
     assert by_store.classes_.tolist() == by_file.classes_.tolist()
-    assert by_store.settings_["updates"] == by_file.settings_["updates"]
+    assert by_store.facts_.updates == by_file.facts_.updates
     assert_allclose(weights(by_store), weights(by_file), atol=1e-5)
 
 
 def test_trees_take_the_old_examples(parts: tuple[Path, Path], run: Run, tmp_path: Path) -> None:
-    given = ("--scorers", "trees", "--n-trees", 1, "--tree-cost", 1)
-    run("fit", parts[0], "-o", tmp_path / "trees", *TABLE, *given)
+    options = ("--parts", "trees", "--n-trees", 1, "--tree-cost", 1)
+    run("fit", parts[0], "-o", tmp_path / "trees", *TABLE, *options)
     refused = run("update", tmp_path / "trees", parts[1], code=1).err
     assert "give the old ones as history" in refused and "(option --history)" in refused
     said = run(
         "update", tmp_path / "trees", parts[1], "--history", parts[0], "-o", tmp_path / "more"
     ).out
-    assert "has 40 labels, 1 of them new" in said and "Left:" not in said
-    both = ("--history", parts[0], "--refit")
-    assert "give one of the two" in run("update", tmp_path / "trees", parts[1], *both, code=1).err
+    assert "has 40 labels, 1 of them new" in said and "Not learned:" not in said
+    conflicting = ("--history", parts[0], "--refit")
+    assert (
+        "give one of the two"
+        in run("update", tmp_path / "trees", parts[1], *conflicting, code=1).err
+    )
 
 
-def test_what_was_left_is_said(parts: tuple[Path, Path], run: Run, tmp_path: Path) -> None:
+def test_what_was_missed_is_said(parts: tuple[Path, Path], run: Run, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     run("fit", parts[0], "-o", plain, *TABLE, *FAST)
     said = run("update", plain, parts[1], "-o", tmp_path / "more").out
-    assert "Left: the old examples were taken to be like the new ones" in said
+    assert "Not learned: the old examples were taken to be like the new ones" in said
     answer = run(
         "update", plain, parts[1], "--history", parts[0], "-o", tmp_path / "exact", "--json"
     ).json
-    assert answer["left"] == [] and answer["n_train"] == 800
+    assert answer["missed"] == [] and answer["n_train"] == 800
     (tmp_path / "empty").mkdir()
     assert "not a model" in run("update", tmp_path / "empty", parts[1], code=1).err
     refused = ("fit", parts[0], "-o", tmp_path / "no", *TABLE, *FAST, "--growable")
     assert "(option --decoder)" in run(*refused, "--decoder", "transpose", code=1).err
-    assert "growable=True needs" in run(*refused, "--scorers", "trees", code=1).err
+    assert "growable=True needs" in run(*refused, "--parts", "trees", code=1).err
 
 
 def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: Path) -> None:
@@ -146,7 +150,7 @@ def test_features_with_other_numbers_of_labels(data: Path, run: Run, tmp_path: P
     run("fit", tmp_path / "first.txt", "-o", tmp_path / "model", *FAST, "--growable")
     answer = run("update", tmp_path / "model", tmp_path / "second.txt", "--json").json
     assert answer["n_train"] == len(lines) - 1 and answer["refit_due"] is None
-    assert answer["updates"] == [{"n_labels": 0, "n_examples": 101, "outside": 0.0, "left": []}]
+    assert answer["updates"] == [{"n_labels": 0, "n_examples": 101, "outside": 0.0, "missed": []}]
     assert np.isfinite(weights(load(tmp_path / "model"))).all()
 
 
@@ -157,11 +161,11 @@ def test_refit_is_a_fit_to_all_examples_with_the_settings_found_before(
     was.
     """
     plain, all_at_once = tmp_path / "model", tmp_path / "all"
-    given = ("--decoder", "ridge", "--label-power", 0, "--row-power", 0)
-    run("fit", parts[0], "-o", plain, *TABLE, *FAST, *given)
+    options = ("--decoder", "ridge", "--label-power", 0, "--row-power", 0)
+    run("fit", parts[0], "-o", plain, *TABLE, *FAST, *options)
     answer = run("update", plain, data / "train.tsv", "--refit", "--json").json
     assert answer["added"] == [LABEL] and answer["n_train"] == 800 and answer["updates"] == []
-    run("fit", data / "train.tsv", "-o", all_at_once, *TABLE, *FAST, *given)
+    run("fit", data / "train.tsv", "-o", all_at_once, *TABLE, *FAST, *options)
     again, expected = load(plain), load(all_at_once)
     assert again.extra_["reading"] == expected.extra_["reading"]
     assert again.classes_.tolist() == expected.classes_.tolist()

@@ -89,7 +89,7 @@ CASES = [
     ("a.npz", b"nothing", {}, None, "name it, as in"),
     ("a.xyz", b"what is this\n", {}, None, "set format to one of"),
     ("a.txt", b"1 | a\n", {"format": "word"}, None, "no format 'word'; choose from"),
-    ("a.vw", b"1 | a\n", {"label_names": ["a"]}, None, "names its own labels"),
+    ("a.vw", b"1 | a\n", {"label_ids": ["a"]}, None, "names its own labels"),
     ("a.tsv", b"text\tlabel\na\tb\n", {**TABLE, "label_separator": ""}, None, "separator is empty"),
 ]
 
@@ -138,7 +138,7 @@ def test_companion_that_does_not_fit_is_said(tmp_path):
     (tmp_path / "labels.txt").write_text("red\n")
     path = writing.write(tmp_path, "train.txt", b"1 3 2\n1 2:1\n")
     with pytest.warns(RembrandtWarning, match=r"labels\.txt has 1 lines"):
-        assert read(path).label_names == ["0", "1"]
+        assert read(path).label_ids == ["0", "1"]
 
 
 def test_npz_with_indices_outside(tmp_path):
@@ -262,7 +262,7 @@ def test_streams_of_xz_and_a_dictionary_of_4_gigabytes(tmp_path):
     first, second = lzma.compress(b"a | x\n"), lzma.compress(b"b | y\n")
     path = tmp_path / "a.vw.xz"
     path.write_bytes(first + bytes(4) + second + bytes(8))
-    assert read(path).label_names == ["a", "b"]
+    assert read(path).label_ids == ["a", "b"]
     header = bytearray(first[12 : 12 + 4 * first[12]])  # of the block, without its checksum
     assert (
         header[2:4] == b"\x21\x01"
@@ -305,8 +305,8 @@ def test_labels_that_do_not_occur_cost_nothing(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 1 << 24
     finally:
         tracemalloc.stop()
-    assert data.Y.shape == (1, 16_777_216) and data.label_names[-1] == "16777215"
-    assert data.label_names[1:3] == ["1", "2"] and data.label_names != ["0"]
+    assert data.Y.shape == (1, 16_777_216) and data.label_ids[-1] == "16777215"
+    assert data.label_ids[1:3] == ["1", "2"] and data.label_ids != ["0"]
 
 
 def names_in_one_slot(n):

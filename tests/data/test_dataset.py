@@ -21,7 +21,7 @@ def data() -> Dataset:
 def test_from_arrays_takes_labels_in_every_form():
     X = np.eye(3)
     one = Dataset.from_arrays(X, np.array([30, 4, 30]))
-    assert (one.label_names, one.task) == (["4", "30"], "multiclass")
+    assert (one.label_ids, one.task) == (["4", "30"], "multiclass")
     several = Dataset.from_arrays(X, [("x", "y", "x"), ["y"], set()])
     assert several.Y.toarray().tolist() == [[1, 1], [0, 1], [0, 0]]
     assert (several.notes.duplicate_labels, several.task) == (1, "multilabel")
@@ -31,8 +31,8 @@ def test_from_arrays_takes_labels_in_every_form():
         sp.coo_array(several.Y),
         several.Y.toarray().astype(bool),
     ):
-        assert (Dataset.from_arrays(X, matrix, label_names=["x", "y"]).Y != several.Y).nnz == 0
-    texts = Dataset.from_arrays(texts=["p", ""], Y=["x", "y"], label_names=["y", "z", "x"])
+        assert (Dataset.from_arrays(X, matrix, label_ids=["x", "y"]).Y != several.Y).nnz == 0
+    texts = Dataset.from_arrays(texts=["p", ""], Y=["x", "y"], label_ids=["y", "z", "x"])
     assert texts.Y.toarray().tolist() == [[0, 0, 1], [1, 0, 0]]
     assert texts.notes.rows_without_features == 1
 
@@ -48,7 +48,7 @@ def test_rows_by_position_and_by_mask(data):
     for index in ([2, 0], np.array([True, False, True])):
         part = data.rows(index)
         assert part.n_examples == 2
-        assert part.label_names == data.label_names
+        assert part.label_ids == data.label_ids
     assert data.rows([2, 0]).X.toarray().tolist() == [[3, 4], [1, 0]]
     assert data.rows([2, 0]).notes == Notes(rows_without_labels=1)
     assert data.rows([]).n_examples == 0
@@ -80,7 +80,7 @@ def test_align_counts_what_it_leaves_out(data):
     assert aligned.rows([1]).dropped_labels.tolist() == [1]
     again = aligned.align_labels(["b"])
     assert again.dropped_labels.tolist() == [1, 1, 0]
-    assert data.align_labels(data.label_names).dropped_labels.tolist() == [0, 0, 0]
+    assert data.align_labels(data.label_ids).dropped_labels.tolist() == [0, 0, 0]
 
 
 @settings(max_examples=30, deadline=None)
@@ -90,7 +90,7 @@ def test_align_to_a_permutation_and_back_is_nothing(order, seed):
     data = Dataset.from_arrays(np.ones((5, 1)), Y)
     there = data.align_labels([str(i) for i in order])
     assert (there.Y.toarray() == Y[:, order]).all()
-    assert (there.align_labels(data.label_names).Y != data.Y).nnz == 0
+    assert (there.align_labels(data.label_ids).Y != data.Y).nnz == 0
 
 
 def test_notes_speak():
@@ -107,7 +107,7 @@ def test_align_names_needs_names():
 def test_generated_documents_have_the_structure_promised():
     train, test = labelled_documents(2000, seed=3, n_topics=5, labels_per_topic=8)
     assert (train.n_examples, test.n_examples, train.n_labels) == (1600, 400, 40)
-    assert train.label_names[9] == "topic-01/label-001"
+    assert train.label_ids[9] == "topic-01/label-001"
     assert train.notes == Notes()
     topics = np.unique(np.column_stack([train.Y.nonzero()[0], train.Y.nonzero()[1] // 8]), axis=0)
     assert len(topics) == train.n_examples, "every document is of one topic"

@@ -150,7 +150,7 @@ def test_names_are_saved_and_loaded(fitted, tmp_path):
 
 def test_descriptions_are_saved_updated_and_replaced(tmp_path):
     X, y = np.eye(4)[np.arange(40) % 4], np.array(["D1", "D2", "D3", "D4"])[np.arange(40) % 4]
-    model = RembrandtClassifier(scorers="centroids", random_state=0)
+    model = RembrandtClassifier(parts="centroids", random_state=0)
     model.fit(X, y, label_names={"D1": ("Abdomen", "A part"), "D2": "Eye", "D3": ("", "No name")})
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
@@ -161,7 +161,7 @@ def test_descriptions_are_saved_updated_and_replaced(tmp_path):
     )
     assert "2 have a name and 2 a description" in again.describe()["trained_on"]["words"]
     new = Dataset.from_arrays(X[:2], ["D5", "D1"])
-    again.update_dataset(replace(new, label_titles={"D5": ("Nose", "A new part"), "D1": "Belly"}))
+    again.update_dataset(replace(new, label_names={"D5": ("Nose", "A new part"), "D1": "Belly"}))
     assert (
         again.label_descriptions_ == {"D3": "No name", "D5": "A new part"}
         and again.label_names_["D1"] == "Belly"
@@ -233,14 +233,12 @@ def test_names_that_fit_no_label_are_refused(fitted):
 def test_texts_of_labels_are_examples(lists, texts):
     data = Dataset.from_arrays(Y=lists, texts=["text"] * len(lists))
     joined = with_label_texts(data, texts)
-    rows = [
-        {joined.label_names[j] for j in joined.Y[[i]].indices} for i in range(joined.n_examples)
-    ]
+    rows = [{joined.label_ids[j] for j in joined.Y[[i]].indices} for i in range(joined.n_examples)]
     assert rows == [*map(set, lists), *({label} for label in texts)]
     described = with_label_texts(data, {label: (text, "More") for label, text in texts.items()})
     assert described.texts == [*data.texts, *(f"{text}. More" for text in texts.values())]
-    assert joined.texts == [*data.texts, *texts.values()] and joined.label_names == sorted(
-        {*data.label_names, *texts}
+    assert joined.texts == [*data.texts, *texts.values()] and joined.label_ids == sorted(
+        {*data.label_ids, *texts}
     )
 
 

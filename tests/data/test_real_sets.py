@@ -29,20 +29,20 @@ SHAPES = [
 def test_shapes(real_data, name, n_train, n_test, d, c, each):
     train, test = catalogue.load(name, "train", real_data), catalogue.load(name, "test", real_data)
     assert (train.n_examples, test.n_examples) == (n_train, n_test)
-    assert len({*train.label_names, *test.label_names}) == c
+    assert len({*train.label_ids, *test.label_ids}) == c
     assert train.Y.nnz / n_train == pytest.approx(each, abs=0.1)
     assert train.task == test.task == ("multiclass" if each == 1 else "multilabel")
     for part in (train, test):
         assert d is None or part.X.shape == (part.n_examples, d)
         assert d is not None or len(part.texts) == part.n_examples
-    aligned = test.align_labels(train.label_names)
+    aligned = test.align_labels(train.label_ids)
     assert aligned.Y.nnz + aligned.dropped_labels.sum() == test.Y.nnz
 
 
 @pytest.mark.data
 def test_every_set_is_listed_and_headings_have_titles(real_data):
     assert all(entry.present for entry in catalogue.available(real_data))
-    assert catalogue.load("pubmed-mesh", "test", real_data).label_titles["D000001"] == "Calcimycin"
+    assert catalogue.load("pubmed-mesh", "test", real_data).label_names["D000001"] == "Calcimycin"
 
 
 ARTICLE = """<PubmedArticle><MedlineCitation><PMID>{pmid}</PMID><Article><Journal><JournalIssue><PubDate>
@@ -78,7 +78,7 @@ def test_pubmed_tables_are_made_once_from_the_source(tmp_path, monkeypatch):
 
 
 def test_the_catalogue_names_the_package_of_pubmed():
-    assert pubmed.REQUIREMENT in catalogue.ENTRIES["pubmed-mesh"].source
+    assert pubmed.REQUIREMENT in catalogue.DATA_SETS["pubmed-mesh"].source
 
 
 def test_pubmed_that_cannot_be_fetched_says_so(tmp_path, monkeypatch):

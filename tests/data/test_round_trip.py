@@ -26,7 +26,7 @@ def read_bytes(name: str, data: bytes, **options: object) -> Dataset:
 
 def labels_of(data: Dataset) -> list[set[str]]:
     return [
-        {data.label_names[j] for j in data.Y.indices[data.Y.indptr[i] : data.Y.indptr[i + 1]]}
+        {data.label_ids[j] for j in data.Y.indices[data.Y.indptr[i] : data.Y.indptr[i + 1]]}
         for i in range(data.n_examples)
     ]
 
@@ -77,8 +77,8 @@ def test_text(rows, format, ending):
     data = read_bytes("rows" + ending, getattr(writing, format)(rows), format=format, **options)
     assert data.texts == [text for _, text in rows]
     assert labels_of(data) == [set(labels) for labels, _ in rows]
-    assert data.label_names == sorted(data.label_names) or all(
-        name.isdigit() for name in data.label_names
+    assert data.label_ids == sorted(data.label_ids) or all(
+        name.isdigit() for name in data.label_ids
     )
 
 
@@ -108,10 +108,10 @@ def test_npz(tmp_path):
     Y = sp.csr_array((np.arange(20)[:, None] % 4 == np.arange(4)).astype(float))
     sp.save_npz(tmp_path / "X.npz", X)
     sp.save_npz(tmp_path / "Y.npz", Y)
-    data = read(tmp_path / "X.npz", labels=tmp_path / "Y.npz", label_names=["a", "b", "c", "d"])
+    data = read(tmp_path / "X.npz", labels=tmp_path / "Y.npz", label_ids=["a", "b", "c", "d"])
     assert abs(data.X - X.astype(np.float32)).max() == 0
     assert (data.Y != Y).nnz == 0
-    assert (data.task, data.label_names) == ("multiclass", ["a", "b", "c", "d"])
+    assert (data.task, data.label_ids) == ("multiclass", ["a", "b", "c", "d"])
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ def test_vw_importance_tags_namespaces_and_bare_features():
 def test_integer_names_are_sorted_as_numbers_and_a_test_file_follows_the_training_file():
     train = read_bytes("a.vw", b"10 | 128:1 2:1\n9 | 1:5\n")
     test = read_bytes("b.vw", b"9 | 2:7 300:1\n11 | 1:1\n")
-    assert train.label_names == ["9", "10"]
+    assert train.label_ids == ["9", "10"]
     assert train.feature_names == ["1", "2", "128"]
-    aligned = test.align_features(train.feature_names).align_labels(train.label_names)
+    aligned = test.align_features(train.feature_names).align_labels(train.label_ids)
     assert aligned.X.toarray().tolist() == [[0, 7, 0], [1, 0, 0]]
     assert aligned.Y.toarray().tolist() == [[1, 0], [0, 0]]
     assert aligned.dropped_labels.tolist() == [0, 1]
@@ -170,7 +170,7 @@ def test_names_beside_a_repository_file(tmp_path):
     (tmp_path / "labels.txt").write_text("red\nround\n")
     (tmp_path / "features.txt").write_text("w\nx\ny\n")
     data = read(writing.write(tmp_path, "train.txt.gz", b"1 3 2\n1 2:1\n"))
-    assert (data.label_names, data.feature_names) == (["red", "round"], ["w", "x", "y"])
+    assert (data.label_ids, data.feature_names) == (["red", "round"], ["w", "x", "y"])
 
 
 def test_very_long_lines_and_many_chunks(tmp_path, monkeypatch):
@@ -212,7 +212,7 @@ def test_table_rows_longer_than_a_chunk(tmp_path, monkeypatch, name, between):
 )
 def test_quotes_and_newlines_in_csv(data, texts, labels):
     found = read_bytes("a.csv", data, text="text", labels="label")
-    assert (found.texts, found.label_names) == (texts, labels)
+    assert (found.texts, found.label_ids) == (texts, labels)
 
 
 def test_quotes_in_tsv_belong_to_the_text():

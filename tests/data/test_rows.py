@@ -27,7 +27,7 @@ def rows(request, tmp_path):
     if request.param == "stored":
         names = [str(i) for i in range(C)]
         parts = [
-            Dataset.build(Y[part], X[part], label_names=names)
+            Dataset.build(Y[part], X[part], label_ids=names)
             for part in (slice(0, 7), slice(7, 8), slice(8, N))
         ]
         return as_rows(write_store(parts, tmp_path / "store").dataset().X)
@@ -111,7 +111,7 @@ def test_digests_of_arrays():
 def test_a_store_knows_whether_entries_are_left_out(tmp_path):
     X, Y = problem()
     rows = as_rows(
-        write_store([Dataset.build(Y, X, label_names=list("abcd"))], tmp_path / "store").dataset().X
+        write_store([Dataset.build(Y, X, label_ids=list("abcd"))], tmp_path / "store").dataset().X
     )
     used = rows.used_columns()
     assert (
@@ -125,7 +125,7 @@ def test_a_store_knows_whether_entries_are_left_out(tmp_path):
 
 def test_a_dataset_of_a_store_is_aligned_without_reading_it(tmp_path):
     X, Y = problem()
-    data = Dataset.build(Y, X, label_names=list("abcd"), feature_names=list("ABCDEFGHI"))
+    data = Dataset.build(Y, X, label_ids=list("abcd"), feature_names=list("ABCDEFGHI"))
     store = write_store([data.rows(range(10)), data.rows(range(10, N))], tmp_path / "store")
     wanted = ["C", "new", "A"]
     expected, found = (

@@ -114,7 +114,7 @@ def test_strings_and_lists_in_json_mean_the_same(tmp_path):
             "".join(json.dumps({"text": "x", "labels": labels}) + "\n" for labels in chosen)
         )
         data = read(path, text="text", labels="labels", label_separator=";")
-        assert data.label_names == ["a", "b", "c"]
+        assert data.label_ids == ["a", "b", "c"]
         assert (
             data.Y.toarray().tolist() == [[1, 1, 0], [0, 0, 1], [1, 0, 1]]
             and data.task == "multilabel"
@@ -140,7 +140,7 @@ def test_missing_labels_are_no_labels(missing):
         with pytest.warns(RembrandtWarning, match="missing"):
             assert read_targets(y).classes.tolist() == ["a", "b"]
         with pytest.warns(RembrandtWarning, match="missing"):
-            assert Dataset.from_arrays(np.eye(3), y).label_names == ["a", "b"]
+            assert Dataset.from_arrays(np.eye(3), y).label_ids == ["a", "b"]
     with pytest.warns(RembrandtWarning, match="missing"):
         assert read_targets(pd.Series([1, 2, None])).classes.tolist() == [1, 2]
     with pytest.warns(RembrandtWarning, match="missing"):
@@ -158,7 +158,7 @@ def test_missing_labels_in_files_are_no_labels(tmp_path):
     )
     for name in ("a.parquet", "a.jsonl"):
         data = read(tmp_path / name, text="text", labels="code")
-        assert data.label_names == ["1", "2"] and data.notes.rows_without_labels == 1
+        assert data.label_ids == ["1", "2"] and data.notes.rows_without_labels == 1
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -166,7 +166,7 @@ def test_the_delimiter_of_a_csv_file_is_detected_or_given(tmp_path, delimiter):
     path = write(tmp_path / "a.csv", ["a", "b, c", "d"], delimiter)
     given = delimiter if delimiter == "|" else None
     data = read(path, text="text", labels="tags", delimiter=given)
-    assert data.label_names == ["a", "b, c", "d"] and data.texts == ["word0", "word1", "word2"]
+    assert data.label_ids == ["a", "b, c", "d"] and data.texts == ["word0", "word1", "word2"]
     with pytest.raises(DataError, match="not one character"):
         read(path, text="text", labels="tags", delimiter="ab")
 

@@ -44,8 +44,8 @@ TABLE = {"text": "body", "labels": "tags", "label_separator": "|"}
 
 def same(found, expected):
     """The same examples; labels are in the order in which they were met."""
-    found_Y = found.align_labels(expected.label_names).Y
-    assert set(found.label_names) == set(expected.label_names)
+    found_Y = found.align_labels(expected.label_ids).Y
+    assert set(found.label_ids) == set(expected.label_ids)
     assert (found.X[:] != expected.X).nnz == (found_Y != expected.Y).nnz == 0
     assert found.task == expected.task
 
@@ -77,7 +77,7 @@ def test_named_features_and_weights(tmp_path):
     second.write_text("z |a small big:3\nx 0.5 |\n")
     store = convert([first, second], tmp_path / "store", rows=1)
     data = store.dataset()
-    assert data.feature_names == ["a^big", "a^red", "a^small"] and data.label_names == [
+    assert data.feature_names == ["a^big", "a^red", "a^small"] and data.label_ids == [
         "x",
         "y",
         "z",
@@ -110,7 +110,7 @@ def test_appending_adds_examples_labels_and_no_words(texts, tmp_path):
     more.write_text("body\ttags\nshared novelty\tl1|fresh\n")
     store = convert([more], tmp_path / "store", append=True, **TABLE)
     assert (store.n, store.d, store.c) == (before.n + 1, before.d, before.c + 1)
-    assert store.label_names == [*before.label_names, "fresh"]
+    assert store.label_ids == [*before.label_ids, "fresh"]
     assert store.dataset().X[store.n - 1 :].nnz == 1
     assert (store.dataset().X[: before.n] != before.dataset().X[:]).nnz == 0
 
@@ -139,7 +139,7 @@ def test_goes_on_where_it_was_stopped(texts, tmp_path, monkeypatch):
     assert [e.sha256 for e in resumed.manifest.shards] == [
         e.sha256 for e in undisturbed.manifest.shards
     ]
-    assert resumed.label_names == undisturbed.label_names
+    assert resumed.label_ids == undisturbed.label_ids
 
 
 def test_a_failed_append_leaves_the_store_as_it_was(numeric, tmp_path):
@@ -252,7 +252,7 @@ def test_names_are_checked_even_where_the_check_sum_holds(numeric, tmp_path, nam
     size, sha256 = arrays.write_arrays(store.path / entry.file, kept)
     replace(store.manifest, shards=(replace(entry, bytes=size, sha256=sha256),)).write(store.path)
     with pytest.raises(DataError, match="name"):
-        _ = Store(store.path).label_names
+        _ = Store(store.path).label_ids
 
 
 def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
@@ -263,7 +263,7 @@ def test_indices_are_checked_even_where_the_check_sum_holds(numeric, tmp_path):
     rows = store.shards[0].rows(store.d, store.c)
     X = rows.X.copy()
     X.indices[2] = 1_000_000
-    made_up = shard.ShardData(X, rows.Y.copy(), None, store.label_names)
+    made_up = shard.ShardData(X, rows.Y.copy(), None, store.label_ids)
     entry = shard.write_shard(store.path, store.shards[0].entry.file, made_up, (0, 0))
     replace(store.manifest, shards=(replace(entry, d=store.d),)).write(store.path)
     with pytest.raises(DataError, match="not a sparse matrix"):

@@ -102,40 +102,42 @@ class EngineContract:
     def make(self, X, Y, weights=None, constant=False):
         raise NotImplementedError
 
-    def make_scaled(self, given):
+    def make_scaled(self, problem):
         """An engine over labels with scaled rows; those of shards scale them themselves."""
         return self.make(
-            given.X,
-            with_scaled_rows(given.Y, given.row_power),
-            given.weights,
-            constant=given.center,
+            problem.X,
+            with_scaled_rows(problem.Y, problem.row_power),
+            problem.weights,
+            constant=problem.center,
         )
 
-    def engine(self, given):
-        raw = self.make_scaled(given)
-        factors = label_factors(given.Y, given.weights, given.label_power)
+    def engine(self, problem):
+        raw = self.make_scaled(problem)
+        factors = label_factors(problem.Y, problem.weights, problem.label_power)
         raw = raw if factors is None else Scaled(raw, factors)
-        return Centred(raw) if given.center else raw
+        return Centred(raw) if problem.center else raw
 
     def block(self, engine, rows, seed=1, width=WIDTH):
         values = np.random.default_rng(seed).standard_normal((rows, width)).astype(np.float32)
         return engine.asarray(values), values.astype(np.float64)
 
-    def assert_close(self, engine, found, expected):
-        found = as_numpy(found)
-        assert found.shape == expected.shape
-        assert_allclose(found, expected, rtol=0, atol=self.rtol * max(1.0, np.abs(expected).max()))
+    def assert_close(self, engine, product, expected):
+        product = as_numpy(product)
+        assert product.shape == expected.shape
+        assert_allclose(
+            product, expected, rtol=0, atol=self.rtol * max(1.0, np.abs(expected).max())
+        )
 
     @pytest.fixture(params=CASES)
-    def given(self, request):
+    def problem(self, request):
         return case(*request.param)
 
-    def test_sizes(self, given):
-        engine = self.engine(given)
+    def test_sizes(self, problem):
+        engine = self.engine(problem)
         assert (engine.n, engine.d, engine.c) == (N, D, C)
 
-    def test_products_with_the_features(self, given):
-        engine, (X, _, w) = self.engine(given), given.dense
+    def test_products_with_the_features(self, problem):
+        engine, (X, _, w) = self.engine(problem), problem.dense
         Z, dense_Z = self.block(engine, D)
         self.assert_close(engine, engine.gram(Z), X.T @ (w[:, None] * (X @ dense_Z)))
         self.assert_close(engine, engine.gram_matrix(), X.T @ (w[:, None] * X))
@@ -146,8 +148,8 @@ class EngineContract:
             atol=1e-4,
         )
 
-    def test_products_with_the_labels(self, given):
-        engine, (_, Y, w) = self.engine(given), given.dense
+    def test_products_with_the_labels(self, problem):
+        engine, (_, Y, w) = self.engine(problem), problem.dense
         Q, dense_Q = self.block(engine, C)
         self.assert_close(engine, engine.label_gram(Q), Y.T @ (w[:, None] * (Y @ dense_Q)))
         assert_allclose(
@@ -157,26 +159,26 @@ class EngineContract:
             atol=1e-4,
         )
 
-    def test_products_between_them(self, given):
-        engine, (X, Y, w) = self.engine(given), given.dense
+    def test_products_between_them(self, problem):
+        engine, (X, Y, w) = self.engine(problem), problem.dense
         cross = X.T @ (w[:, None] * Y)
         Q, dense_Q = self.block(engine, C)
         Z, dense_Z = self.block(engine, D)
         self.assert_close(engine, engine.cross(Q), cross @ dense_Q)
         self.assert_close(engine, engine.cross_t(Z), cross.T @ dense_Z)
 
-    def test_sums_and_means(self, given):
-        engine, (X, Y, w) = self.engine(given), given.dense
+    def test_sums_and_means(self, problem):
+        engine, (X, Y, w) = self.engine(problem), problem.dense
         assert_allclose(engine.column_sums("X", squared=False), w @ X, atol=1e-4)
         assert_allclose(engine.column_sums("Y", squared=False), w @ Y, atol=1e-4)
-        assert (engine.means is not None) == given.center
+        assert (engine.means is not None) == problem.center
         if engine.means is not None:
-            raw, w = given.X.toarray() if sparse.issparse(given.X) else given.X, w / w.sum()
+            raw, w = problem.X.toarray() if sparse.issparse(problem.X) else problem.X, w / w.sum()
             assert_allclose(as_numpy(engine.means[0]), w @ raw, atol=1e-6)
-            assert_allclose(as_numpy(engine.means[1]), w @ given.scaled_labels, atol=1e-6)
+            assert_allclose(as_numpy(engine.means[1]), w @ problem.scaled_labels, atol=1e-6)
 
-    def test_the_cross_products_are_transposes(self, given):
-        engine = self.engine(given)
+    def test_the_cross_products_are_transposes(self, problem):
+        engine = self.engine(problem)
         Q, _ = self.block(engine, C)
         Z, _ = self.block(engine, D, seed=2)
         left = as_numpy(Z).T @ as_numpy(engine.cross(Q))
@@ -185,36 +187,36 @@ class EngineContract:
 
     @pytest.mark.parametrize("powers", [(0.0, 0.0), (0.25, 0.5)])
     def test_weights_are_repetitions(self, powers):
-        given = case(weighted=True, center=True, powers=powers)
-        again = np.repeat(np.arange(N), given.weights.astype(int))
-        weighted = self.engine(given)
-        repeated = self.engine(Case(given.X[again], given.Y[again], None, True, *powers))
+        problem = case(weighted=True, center=True, powers=powers)
+        again = np.repeat(np.arange(N), problem.weights.astype(int))
+        weighted = self.engine(problem)
+        repeated = self.engine(Case(problem.X[again], problem.Y[again], None, True, *powers))
         Q, _ = self.block(weighted, C)
         Z, _ = self.block(weighted, D)
         for name, block in (("gram", Z), ("cross_t", Z), ("cross", Q), ("label_gram", Q)):
             expected = as_numpy(getattr(repeated, name)(block))
             self.assert_close(weighted, getattr(weighted, name)(block), expected)
 
-    def test_blocks_keep_their_precision(self, given):
-        engine = self.engine(given)
+    def test_blocks_keep_their_precision(self, problem):
+        engine = self.engine(problem)
         Z, _ = self.block(engine, D)
         assert engine.gram(Z).dtype == engine.cross_t(Z).dtype == Z.dtype
         assert "64" in str(engine.gram_matrix().dtype), (
             "it is factored, so single precision will not do"
         )
 
-    def test_blocks_go_there_and_back(self, given):
-        engine = self.engine(given)
+    def test_blocks_go_there_and_back(self, problem):
+        engine = self.engine(problem)
         values = np.random.default_rng(0).standard_normal((6, 2)).astype(np.float32)
         assert_allclose(as_numpy(engine.asarray(values)), values)
 
-    def test_the_data_given_is_not_changed(self, given):
-        before = given.X.copy(), given.Y.copy()
-        engine = self.engine(given)
+    def test_the_data_given_is_not_changed(self, problem):
+        before = problem.X.copy(), problem.Y.copy()
+        engine = self.engine(problem)
         engine.gram(self.block(engine, D)[0])
         engine.cross(self.block(engine, C)[0])
         engine.gram_matrix()
-        for now, then in zip((given.X, given.Y), before, strict=True):
+        for now, then in zip((problem.X, problem.Y), before, strict=True):
             now, then = (a.toarray() if sparse.issparse(a) else a for a in (now, then))
             assert_allclose(now, then, rtol=0, atol=0)
 
@@ -223,8 +225,8 @@ class EngineContract:
         """Features of mean 300 and deviation 1, in single precision."""
         rng = np.random.default_rng(3)
         X = (rng.standard_normal((N, D)) + 300).astype(np.float32)
-        given = Case(sparse.csr_array(X) if kind == "sparse" else X, case().Y, None, True)
-        engine, (X, Y, _) = self.engine(given), given.dense
+        problem = Case(sparse.csr_array(X) if kind == "sparse" else X, case().Y, None, True)
+        engine, (X, Y, _) = self.engine(problem), problem.dense
         Z, dense_Z = self.block(engine, D)
         Q, dense_Q = self.block(engine, C)
         products = (
@@ -233,5 +235,5 @@ class EngineContract:
             (engine.cross(Q), X.T @ Y @ dense_Q),
             (engine.cross_t(Z), Y.T @ X @ dense_Z),
         )
-        for found, expected in products:
-            assert_allclose(as_numpy(found), expected, rtol=0, atol=1e-3 * np.abs(expected).max())
+        for product, expected in products:
+            assert_allclose(as_numpy(product), expected, rtol=0, atol=1e-3 * np.abs(expected).max())

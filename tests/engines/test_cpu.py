@@ -34,13 +34,13 @@ class TestCpuInSmallBlocks(TestCpu):
 
 
 def test_the_two_ways_to_a_cross_product_are_taken(monkeypatch):
-    given = case()
-    Q = np.eye(given.Y.shape[1], dtype=np.float32)
-    kept = CpuEngine(given.X, given.Y)
+    problem = case()
+    Q = np.eye(problem.Y.shape[1], dtype=np.float32)
+    kept = CpuEngine(problem.X, problem.Y)
     kept.cross(Q)
     assert kept._cross is not None
     monkeypatch.setattr(protocol, "SMALL_CROSS", 0)
-    streamed = CpuEngine(given.X, given.Y)
+    streamed = CpuEngine(problem.X, problem.Y)
     streamed.cross(Q)
     assert streamed._cross is None
 
@@ -51,11 +51,11 @@ def test_gram_matrix_of_very_sparse_rows():
     ).tocsr()
     weights = np.random.default_rng(1).random(500)
     dense = X.toarray().astype(np.float64)
-    found = CpuEngine(X, sparse.csr_array((500, 0), dtype=np.float32), weights).gram_matrix()
-    np.testing.assert_allclose(found, dense.T @ (weights[:, None] * dense), atol=1e-6)
+    gram = CpuEngine(X, sparse.csr_array((500, 0), dtype=np.float32), weights).gram_matrix()
+    np.testing.assert_allclose(gram, dense.T @ (weights[:, None] * dense), atol=1e-6)
 
 
 def test_without_labels():
-    given = case()
-    engine = CpuEngine(given.X, given.Y[:, :0])
+    problem = case()
+    engine = CpuEngine(problem.X, problem.Y[:, :0])
     assert engine.c == 0 and engine.label_gram(np.ones((0, 1), dtype=np.float32)).shape == (0, 1)

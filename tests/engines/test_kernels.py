@@ -76,5 +76,5 @@ def test_advance(dtype, some, penalized):
         point = None if some else torch.full((ROWS, COLUMNS), 7.0, device=DEVICE)
         kernels.advance_(*state, G, kept, step, 0.9, penalty, point, 6)
         both.append(state if some else [*state, point])
-    for found, expected in zip(both[1], both[0], strict=True):
-        assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    for values, expected in zip(both[1], both[0], strict=True):
+        assert_close(values, expected, rtol=1e-5, atol=1e-5)

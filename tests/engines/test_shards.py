@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from rembrandt.data.convert import convert
-from rembrandt.embeddings import embed
 from rembrandt.engines import protocol, shard_products
 from rembrandt.engines.centring import Centred
 from rembrandt.engines.cpu import CpuEngine
@@ -21,7 +20,8 @@ from rembrandt.engines.shards import ShardedEngine, tree_sum
 from rembrandt.errors import SettingsError
 from rembrandt.estimators import LabelEmbedder
 from rembrandt.linalg.sparse import append_constant, normalize_rows
-from tests.embeddings.problems import recipe
+from rembrandt.parts.embedding.solve import embed
+from tests.parts.problems import embedding_settings
 
 from .contract import EngineContract
 
@@ -63,8 +63,8 @@ class TestShards(EngineContract):
         how = {"constant": constant, "row_power": row_power, "n_runs": 3}
         return ShardedEngine(Data(cut(X, Y, weights), X.shape[1], Y.shape[1], **how))
 
-    def make_scaled(self, given):
-        return self.make(given.X, given.Y, given.weights, given.center, given.row_power)
+    def make_scaled(self, problem):
+        return self.make(problem.X, problem.Y, problem.weights, problem.center, problem.row_power)
 
 
 class TestShardsWithoutSmallProducts(TestShards):
@@ -98,7 +98,7 @@ def engine_of(store, **how):
 @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
 def test_embeds_as_the_engine_of_one_machine(stored, method, solver, normalize):
     X, Y, store = stored
-    settings = recipe(
+    settings = embedding_settings(
         method=method,
         n_components=5,
         n_oversamples=10,
@@ -107,17 +107,19 @@ def test_embeds_as_the_engine_of_one_machine(stored, method, solver, normalize):
         tol=1e-6,
         max_iter=60,
     )
-    whole = embed(CpuEngine(append_constant(normalize_rows(X) if normalize else X), Y), settings)
-    streamed = embed(engine_of(store, constant=True, normalize=normalize), settings)
+    whole = embed(
+        CpuEngine(append_constant(normalize_rows(X) if normalize else X), Y), settings, seed=0
+    )
+    streamed = embed(engine_of(store, constant=True, normalize=normalize), settings, seed=0)
     assert_allclose(streamed.sigma, whole.sigma, rtol=1e-5)
     assert_allclose(np.abs(streamed.V), np.abs(whole.V), atol=2e-3)
 
 
 def test_centred_like_the_engine_of_one_machine(stored):
     X, Y, store = stored
-    settings = recipe(n_components=5, solver="cholesky")
-    whole = embed(Centred(CpuEngine(append_constant(X), Y)), settings)
-    streamed = embed(Centred(engine_of(store, constant=True)), settings)
+    settings = embedding_settings(n_components=5, solver="cholesky")
+    whole = embed(Centred(CpuEngine(append_constant(X), Y)), settings, seed=0)
+    streamed = embed(Centred(engine_of(store, constant=True)), settings, seed=0)
     assert_allclose(streamed.sigma, whole.sigma, rtol=1e-5)
     assert streamed.W.shape == whole.W.shape == (X.shape[1] + 1, 5)
 

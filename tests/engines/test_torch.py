@@ -9,21 +9,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt.data.rows import MemoryRows
-from rembrandt.embeddings import certificate, embed
 from rembrandt.engines import protocol
 from rembrandt.engines import torch as module
+from rembrandt.engines.backend import CPU
 from rembrandt.engines.cpu import CpuEngine
-from rembrandt.engines.place import CPU
 from rembrandt.engines.torch import TorchEngine
 from rembrandt.engines.torch_memory import halving
 from rembrandt.engines.torch_products import Csr
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.sparse import append_constant
-from rembrandt.recipe import METHODS
+from rembrandt.parts.embedding.settings import METHODS
+from rembrandt.parts.embedding.solve import certificate, embed
 from tests.devices import CPU_ONE, CPU_TWO, PLACES, needs_gpu
-from tests.embeddings.contract import assert_same_embedding
-from tests.embeddings.problems import latent, recipe
+from tests.parts.embedding.contract import assert_same_embedding
+from tests.parts.embedding.problems import latent
+from tests.parts.problems import embedding_settings
 
 from .contract import EngineContract, case
 
@@ -60,42 +61,43 @@ class TestGpuWithoutSmallProducts(TestTorchWithoutSmallProducts):
 
 
 @pytest.mark.parametrize("kind", ["sparse", "dense"])
-@pytest.mark.parametrize("place", PLACES)
-def test_the_constant_feature_is_appended(place, kind):
-    given, place = case(kind, weighted=True), place()
-    engine = place.engine(MemoryRows(given.X), given.Y, given.weights)
-    expected = CpuEngine(append_constant(given.X), given.Y, given.weights)
+@pytest.mark.parametrize("backend", PLACES)
+def test_the_constant_feature_is_appended(backend, kind):
+    problem = case(kind, weighted=True)
+    backend = backend()
+    engine = backend.engine(MemoryRows(problem.X), problem.Y, problem.weights)
+    expected = CpuEngine(append_constant(problem.X), problem.Y, problem.weights)
     assert (engine.d, engine.c) == (expected.d, expected.c)
     assert_allclose(as_numpy(engine.gram_matrix()), expected.gram_matrix(), atol=1e-5)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("place", PLACES)
-def test_embeddings_agree_with_the_processors(place, method, solver, monkeypatch):
+@pytest.mark.parametrize("backend", PLACES)
+def test_embeddings_agree_with_the_processors(backend, method, solver, monkeypatch):
     monkeypatch.setattr(protocol, "SMALL_CROSS", 0)
     data = latent()
-    settings = recipe(
+    settings = embedding_settings(
         method=method, n_components=5, ridge=0.1, n_iter=4, solver=solver, tol=1e-5, max_iter=100
     )
-    engine = place().engine(MemoryRows(data.X), data.Y, None)
-    found = embed(engine, settings)
-    expected = embed(CPU.engine(MemoryRows(data.X), data.Y, None), settings)
-    host = type(found)(
-        *(as_numpy(x) for x in (found.V, found.sigma, found.W)),
+    engine = backend().engine(MemoryRows(data.X), data.Y, None)
+    embedding = embed(engine, settings, seed=0)
+    expected = embed(CPU.engine(MemoryRows(data.X), data.Y, None), settings, seed=0)
+    host = type(embedding)(
+        *(as_numpy(x) for x in (embedding.V, embedding.sigma, embedding.W)),
         None,
-        found.residual,
-        found.leverage,
-        found.iterations,
+        embedding.residual,
+        embedding.leverage,
+        embedding.iterations,
     )
     assert_same_embedding(host, expected, atol=5e-3)
-    assert found.leverage == pytest.approx(expected.leverage, rel=1e-2, abs=1e-6)
+    assert embedding.leverage == pytest.approx(expected.leverage, rel=1e-2, abs=1e-6)
 
 
 def test_two_devices_give_the_embedding_of_one():
-    data, settings = latent(), recipe(n_components=5, ridge=0.1, n_iter=2)
+    data, settings = latent(), embedding_settings(n_components=5, ridge=0.1, n_iter=2)
     one, two = (
-        embed(TorchEngine(data.X, data.Y, devices=devices), settings)
+        embed(TorchEngine(data.X, data.Y, devices=devices), settings, seed=0)
         for devices in (CPU_ONE, CPU_TWO)
     )
     assert_allclose(one.V, two.V, atol=1e-5)
@@ -103,11 +105,11 @@ def test_two_devices_give_the_embedding_of_one():
 
 
 def test_the_certificate_runs_on_a_device():
-    data, settings = latent(), recipe(n_components=5, ridge=0.1, n_iter=4)
+    data, settings = latent(), embedding_settings(n_components=5, ridge=0.1, n_iter=4)
     engine = TorchEngine(data.X, data.Y)
-    found = embed(engine, settings)
-    proof = certificate(engine, settings, found.V, found.sigma)
-    assert proof.residuals.max() < 0.05 * float(found.sigma[0])
+    embedding = embed(engine, settings, seed=0)
+    proof = certificate(engine, settings, 0, embedding.V, embedding.sigma)
+    assert proof.residuals.max() < 0.05 * float(embedding.sigma[0])
 
 
 def test_weights_leave_dense_features_as_they_are():
@@ -136,8 +138,8 @@ def test_a_transpose_and_rows_of_a_sparse_matrix():
 
 def test_a_product_that_does_not_fit_is_done_in_smaller_blocks(monkeypatch):
     """A device that holds no more than two columns at a time."""
-    given = case()
-    engine = TorchEngine(given.X, given.Y)
+    problem = case()
+    engine = TorchEngine(problem.X, problem.Y)
     Z = engine.asarray(np.random.default_rng(0).standard_normal((engine.d, 7)))
     expected, times, widths = engine.gram(Z), Csr.__matmul__, []
 
@@ -172,12 +174,12 @@ def test_halving_covers_everything_once():
     assert done == list(range(3, 100))
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_memory_that_runs_out_anywhere_is_a_sentence_and_settings_come_back(place):
+@pytest.mark.parametrize("backend", PLACES)
+def test_memory_that_runs_out_anywhere_is_a_sentence_and_settings_come_back(backend):
     before = torch.backends.cuda.matmul.allow_tf32
     with (
         pytest.raises(MemoryEstimateError, match="another device, or device='cpu'"),
-        place().session(),
+        backend().session(),
     ):
         raise torch.OutOfMemoryError("CUDA out of memory")
     assert torch.backends.cuda.matmul.allow_tf32 == before

@@ -28,8 +28,8 @@ def test_top_k_is_that_of_a_full_ranking(seed, k, c, group, holes):
     if holes:
         scores[rng.random(scores.shape) < 0.3] = rng.choice([np.nan, -np.inf])
     k = min(k, c)
-    found = top_k(torch.as_tensor(scores), k, group)
-    for a, b in zip(found, ranking.top_k(scores, k), strict=True):
+    best = top_k(torch.as_tensor(scores), k, group)
+    for a, b in zip(best, ranking.top_k(scores, k), strict=True):
         assert_array_equal(as_numpy(a), b)
 
 
@@ -47,8 +47,8 @@ class Rows:
         return H
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_the_best_labels_in_blocks(place, monkeypatch):
+@pytest.mark.parametrize("backend", PLACES)
+def test_the_best_labels_in_blocks(backend, monkeypatch):
     for name, size in {"GROUP": 2, "BLOCK_LABELS": 70, "MAX_SCORES": 700}.items():
         monkeypatch.setattr(torch_ranking, name, size)
     rng = np.random.default_rng(0)
@@ -57,16 +57,16 @@ def test_the_best_labels_in_blocks(place, monkeypatch):
     bias = np.zeros(300, np.float32)
     H = rng.standard_normal((40, 6)).astype(np.float32)
     expected = full(weights, bias, H, 8)
-    move = place().asarray
+    move = backend().asarray
     ranker = TorchRanker(move(weights), move(bias))
     labels, scores = ranker.top(Rows(move(H)), 8)
-    known = expected[0].shape[1]
-    assert labels.shape == scores.shape == (40, 8) and (labels[:, known:] == -1).all()
-    if known:
-        assert (labels[:, :known] == expected[0]).mean() > 0.99, (
+    n_known = expected[0].shape[1]
+    assert labels.shape == scores.shape == (40, 8) and (labels[:, n_known:] == -1).all()
+    if n_known:
+        assert (labels[:, :n_known] == expected[0]).mean() > 0.99, (
             "except where rounding decides between two"
         )
-        assert_allclose(scores[:, :known], expected[1], atol=1e-4)
+        assert_allclose(scores[:, :n_known], expected[1], atol=1e-4)
 
 
 def test_rough_scores_choose_candidates_that_are_scored_again():
@@ -83,6 +83,6 @@ def test_rough_scores_choose_candidates_that_are_scored_again():
     expected = full(weights, bias, H, 5)
     ranker = TorchRanker(torch.as_tensor(weights), torch.as_tensor(bias))
     ranker.rough, ranker.by_label = ranker.weights.to(torch.bfloat16), ranker.weights.T.contiguous()
-    found = ranker.top(Rows(torch.as_tensor(H)), 5)
-    assert (found[0] == expected[0]).mean() > 0.999
-    assert_allclose(found[1], expected[1], atol=1e-4)
+    best = ranker.top(Rows(torch.as_tensor(H)), 5)
+    assert (best[0] == expected[0]).mean() > 0.999
+    assert_allclose(best[1], expected[1], atol=1e-4)

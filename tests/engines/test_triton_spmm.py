@@ -34,16 +34,16 @@ def test_product_agrees_with_scipy(width: int, piece: int, monkeypatch: pytest.M
         sparse.vstack([A, np.zeros((1, 30), dtype=np.float32), np.ones((1, 30), dtype=np.float32)])
     )
     Z = rng.standard_normal((30, width)).astype(np.float32)
-    found = (split(A) @ torch.as_tensor(Z, device=DEVICE)).cpu().numpy()
-    np.testing.assert_allclose(found, A @ Z, rtol=1e-5, atol=1e-5)
+    product = (split(A) @ torch.as_tensor(Z, device=DEVICE)).cpu().numpy()
+    np.testing.assert_allclose(product, A @ Z, rtol=1e-5, atol=1e-5)
 
 
 def test_a_block_that_is_a_view_of_another_is_read_where_it_lies() -> None:
     rng = np.random.default_rng(0)
     A = sparse.random_array((9, 20), density=0.4, rng=rng, dtype=np.float32, format="csr")
     Z = rng.standard_normal((40, 20)).astype(np.float32)
-    found = (split(A) @ torch.as_tensor(Z, device=DEVICE).T).cpu().numpy()
-    np.testing.assert_allclose(found, A @ Z.T, rtol=1e-5, atol=1e-5)
+    product = (split(A) @ torch.as_tensor(Z, device=DEVICE).T).cpu().numpy()
+    np.testing.assert_allclose(product, A @ Z.T, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("width", [0, 1, 16, 65, 128, 511, 512, 520, 640, 820, 1100])

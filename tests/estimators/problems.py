@@ -1,6 +1,5 @@
 """Small data sets, and parameters that leave nothing to choose."""
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,10 @@ from scipy import sparse
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.data.targets import read_targets
-from rembrandt.recipe import EmbeddingSettings
+from rembrandt.declarations import PARAMETERS, ModelSettings
+from rembrandt.estimators import RembrandtClassifier
+from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.planning import resolve
 
 SETTLED_EMBEDDING: dict[str, Any] = {
     "leave_out": 0.0,
@@ -18,7 +20,7 @@ SETTLED_EMBEDDING: dict[str, Any] = {
     "tol": 0.02,
 }
 SETTLED: dict[str, Any] = {
-    "scorers": ("embedding",),
+    "parts": ("embedding",),
     "n_components": "auto",
     "decoder": "ridge",
     "decoder_ridge": 0.01,
@@ -30,12 +32,19 @@ SETTLED: dict[str, Any] = {
 
 
 def settled(**changes):
-    """Return `SETTLED` with changes; those to fields of `EmbeddingSettings` become part of
+    """Return `SETTLED` with changes; those that are no parameters of the classifier become part of
     ``embedding``.
     """
-    names = {field.name for field in fields(EmbeddingSettings)} & changes.keys()
+    declared = {setting.name for setting in EmbeddingSettings.declared("embedding")}
+    names = (declared - PARAMETERS.keys()) & changes.keys()
     embedding = SETTLED_EMBEDDING | {name: changes.pop(name) for name in names}
     return SETTLED | {"embedding": EmbeddingSettings(**embedding)} | changes
+
+
+def settings_for(data: Examples, **changes: Any) -> ModelSettings:
+    """Return the settings of a model with `SETTLED` and changes, as `settled` takes them."""
+    params = RembrandtClassifier(**settled(**changes)).get_params(deep=False)
+    return resolve(params, data)
 
 
 def examples(X, y, weights=None):

@@ -8,15 +8,16 @@ from sklearn.base import clone
 from sklearn.metrics import f1_score
 
 from rembrandt import RembrandtClassifier
+from rembrandt.blend import Blend
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
-from rembrandt.estimators.classifier import EFFORT
+from rembrandt.estimators.requests import rows_of, top_columns
 from rembrandt.fitting import fit_model
+from rembrandt.parts.embedding.settings import DECODERS, EmbeddingSettings
+from rembrandt.parts.trees.settings import TreeSettings
+from rembrandt.planning import resolve
 from rembrandt.predict import all_probabilities, log_odds
-from rembrandt.recipe import DECODERS, PRESETS, EmbeddingSettings, Recipe, TreeSettings, resolve
-from rembrandt.scorers.blend import Blend
-from rembrandt.selection import choose
-from rembrandt.selection.trial import CHANCE
-from tests.scorers.problems import all_scores
+from rembrandt.search import search
+from rembrandt.settings import PRESET_NAMES
 
 from .problems import blobs, examples, settled, several, skewed, words
 
@@ -25,10 +26,10 @@ def classifier(**more):
     return RembrandtClassifier(**settled(**more))
 
 
-def own_scores(fitted, X):
+def embedding_scores(fitted, X):
     """Scores of the embedding, before the blend."""
-    scorer = fitted.model_.embedding
-    return all_scores(scorer, scorer.prepare(fitted.rows(X)))
+    part = fitted.model_.parts["embedding"]
+    return part.every(part.prepare(rows_of(fitted, X).features))
 
 
 class TestInput:
@@ -253,7 +254,7 @@ class TestTopK:
             fitted.predict_topk(X, 0)
 
     def test_equal_scores_are_ranked_by_the_order_of_labels(self):
-        """Labels without examples all have the same score, and the lists of a scorer are in the
+        """Labels without examples all have the same score, and the lists of a part are in the
         order of labels.
         """
         X, Y = several()
@@ -268,7 +269,7 @@ class TestTopK:
 
     @pytest.mark.parametrize(
         "decoder", [name for name in DECODERS if name != "candidates"]
-    )  # it needs other scorers
+    )  # it needs other parts
     @pytest.mark.parametrize("method", ["rembrandt", "cs"])
     def test_every_decoder_predicts(self, decoder, method):
         X, y = blobs()
@@ -290,14 +291,15 @@ class TestFit:
         ):
             first, second = (classifier(**{"random_state": 3} | more).fit(X, Y) for _ in range(2))
             assert_array_equal(
-                first.model_.embedding.decoder.weights,
-                second.model_.embedding.decoder.weights,
+                first.model_.parts["embedding"].decoder.weights,
+                second.model_.parts["embedding"].decoder.weights,
                 strict=True,
             )
             assert_array_equal(first.predict_proba(X), second.predict_proba(X), strict=True)
             other = classifier(**more | {"random_state": 4}).fit(X, Y)
             assert not np.array_equal(
-                first.model_.embedding.decoder.weights, other.model_.embedding.decoder.weights
+                first.model_.parts["embedding"].decoder.weights,
+                other.model_.parts["embedding"].decoder.weights,
             )
 
     @pytest.mark.parametrize("center", [False, True])
@@ -308,15 +310,15 @@ class TestFit:
         options = {"method": method, "center": center, "n_components": 4, "n_iter": 4}
         weighted = classifier(**options).fit(X, Y, sample_weight=w)
         repeated = classifier(**options).fit(np.repeat(X, w, axis=0), np.repeat(Y, w, axis=0))
-        assert_allclose(own_scores(weighted, X), own_scores(repeated, X), atol=2e-3)
+        assert_allclose(embedding_scores(weighted, X), embedding_scores(repeated, X), atol=2e-3)
         plain = classifier(**options).fit(X, Y)
-        assert np.abs(own_scores(plain, X) - own_scores(repeated, X)).max() > 5e-3
+        assert np.abs(embedding_scores(plain, X) - embedding_scores(repeated, X)).max() > 5e-3
 
     def test_the_order_of_rows_does_not_matter_to_ridge(self):
         X, Y = several()
         order = np.random.default_rng(0).permutation(len(X))
-        found = own_scores(classifier().fit(X[order], Y[order]), X)
-        assert_allclose(found, own_scores(classifier().fit(X, Y), X), atol=1e-4)
+        found = embedding_scores(classifier().fit(X[order], Y[order]), X)
+        assert_allclose(found, embedding_scores(classifier().fit(X, Y), X), atol=1e-4)
 
     @pytest.mark.parametrize("method", ["rembrandt", "plst", "cca"])
     @pytest.mark.parametrize("center", [False, True])
@@ -330,28 +332,35 @@ class TestFit:
         Y = np.hstack([Y, np.ones((len(Y), 1), dtype=int)])  # a label that all rows have
         rank = 2 if center else "auto"
         options = {"method": method, "center": center, "n_components": rank, "ridge": 1e-6}
-        scores = own_scores(classifier(decoder="transpose", **options).fit(X, Y), X)
+        scores = embedding_scores(classifier(decoder="transpose", **options).fit(X, Y), X)
         assert_allclose(scores.mean(axis=0), Y.mean(axis=0), atol=0.02)
 
     def test_what_was_chosen_is_recorded(self):
         X, y = blobs(n=120)
         settings = EmbeddingSettings(n_random_features=30, max_epochs=5)
         fitted = RembrandtClassifier(
-            scorers=("embedding",), embedding=settings, random_state=0
+            preset="best", parts=("embedding",), embedding=settings, random_state=0
         ).fit(X, y)
         best = max(trial["quality"] for trial in fitted.selection_)
         [chosen] = [trial for trial in fitted.selection_ if trial["outcome"] == "chosen"]
-        assert best > 0.9 and chosen["quality"] >= best - CHANCE
-        assert Recipe.from_json(chosen) == Recipe.from_json(fitted.settings_)
-        assert fitted.settings_["rank"] == fitted.embedding_.shape[1]
-        assert classifier().fit(X, y).selection_ == []
+        assert best > 0.9
+        # Another value is taken if it is better by more than a standard error.
+        assert chosen["quality"] >= best - 0.1
+        assert chosen["settings"] == fitted.settings_["parts"]["embedding"]["settings"]
+
+    def test_without_a_budget_nothing_is_searched(self):
+        X, y = blobs(n=120)
+        fitted = RembrandtClassifier(random_state=0).fit(X, y)
+        assert fitted.selection_ == []
+        rank = fitted.model_.parts["embedding"].facts()["rank"]
+        assert fitted.embedding_.shape == (6, rank)
 
     def test_empty_features_change_nothing(self):
         X, y = blobs()
         wide = sparse.csr_array(np.hstack([np.zeros((len(X), 3)), X, np.zeros((len(X), 2))]))
         found, plain = classifier(ridge=1e-6).fit(wide, y), classifier(ridge=1e-6).fit(X, y)
-        assert found.model_.embedding.projection.shape[0] == X.shape[1] + 6
-        assert_allclose(own_scores(found, wide), own_scores(plain, X), atol=1e-3)
+        assert found.model_.parts["embedding"].projection.shape[0] == X.shape[1] + 6
+        assert_allclose(embedding_scores(found, wide), embedding_scores(plain, X), atol=1e-3)
 
     def test_fitting_again_forgets(self):
         X, y = blobs()
@@ -363,21 +372,23 @@ class TestFit:
 
 
 class TestPresets:
-    @pytest.mark.parametrize("preset", PRESETS)
-    def test_a_fit_is_what_the_resolved_and_chosen_recipe_gives(self, preset):
+    @pytest.mark.parametrize("preset", PRESET_NAMES)
+    def test_a_fit_is_what_the_settings_give(self, preset):
         X, Y = words(150, 30, 200)
         small = None if preset == "fast" else EmbeddingSettings(n_random_features=20, max_epochs=2)
         fitted = RembrandtClassifier(preset=preset, embedding=small, random_state=0).fit(X, Y)
         data = examples(X, Y)
-        choice = choose(data, resolve(fitted.get_params(deep=False), data), EFFORT[preset])
-        expected = fit_model(data, choice.recipe, choice.blend, choice.threshold)
+        settings = resolve(fitted.get_params(deep=False), data)
+        result = search(data, settings, varies=preset == "best")
+        expected = fit_model(data, result.settings, result.learned)
         assert_array_equal(fitted.decision_function(X), log_odds(all_probabilities(expected, X)))
-        assert fitted.settings_.items() >= expected.settings.items()
+        assert fitted.settings_ == expected.settings.to_json()
+        assert fitted.selection_ == result.trials
+        assert fitted.facts_.held_out == result.held_out
 
-    def test_fast_has_no_embedding_and_finds_rare_labels(self):
+    def test_fast_finds_rare_labels(self):
         X, Y = words(400, 30, 200)
         fast = RembrandtClassifier(preset="fast", random_state=0).fit(X, Y)
-        assert set(fast.model_.scorers) <= {"trees", "centroids"}
         assert fast.score(X, Y) > 0.9
 
     def test_the_parameters_stay_as_they_were_given(self):
@@ -394,24 +405,27 @@ class TestPresets:
 class TestBlend:
     def test_thresholds_serve_the_f1_that_they_are_for(self):
         train, (X, Y) = skewed(n=900), skewed(n=900, seed=1)
-        found = {t: classifier(threshold=t).fit(*train) for t in (0.5, "micro", "macro")}
+        fitted = {
+            threshold: classifier(threshold=threshold).fit(*train)
+            for threshold in (0.5, "micro", "macro")
+        }
         for kind in ("micro", "macro"):
-            own, fixed = (
-                f1_score(Y, found[t].predict(X), average=kind, zero_division=0) for t in (kind, 0.5)
-            )
-            assert own > fixed
-        assert np.shape(found["macro"].model_.threshold) == (30,)
-        shown = {t: each.settings_["predict_threshold"] for t, each in found.items()}
-        assert shown[0.5] == 0.5 and shown["micro"] == found["micro"].model_.threshold
-        assert shown["macro"]["median"] == np.median(found["macro"].model_.threshold)
+            options = {"average": kind, "zero_division": 0}
+            learned = f1_score(Y, fitted[kind].predict(X), **options)
+            fixed = f1_score(Y, fitted[0.5].predict(X), **options)
+            assert learned > fixed
+        assert np.shape(fitted["macro"].model_.threshold) == (30,)
+        assert fitted[0.5].threshold_ == 0.5
+        assert fitted["micro"].threshold_ == fitted["micro"].model_.threshold
+        assert_array_equal(fitted["macro"].threshold_, fitted["macro"].model_.threshold)
 
     def test_it_is_learned_on_held_out_rows_and_the_model_on_all(self):
         X, Y = skewed(n=900)
         fitted = classifier().fit(X, Y)
         assert fitted.n_train_ == 900 and fitted.model_.blend != Blend.fixed(["embedding"])
-        assert fitted.settings_["calibration_error"] < 0.1
+        assert fitted.facts_.calibration_error < 0.1
         # The blend, and the embedding alone
-        assert [each["scorers"] for each in fitted.settings_["blends"]] == [["embedding"]] * 2
+        assert [measures.parts for measures in fitted.facts_.held_out] == [("embedding",)] * 2
 
     def test_few_rows_are_not_held_out(self):
         few = classifier(threshold="macro").fit(*skewed(n=60))
@@ -424,9 +438,9 @@ class TestBlend:
             Y = sparse.csr_array(
                 ((Y + Y[np.arange(len(Y.indptr) - 1)[::-1]]) > 0).astype(np.float32)
             )
-        params = {"scorers": ("trees", "centroids"), "random_state": 0}
+        params = {"parts": ("trees", "centroids"), "random_state": 0}
         fitted = RembrandtClassifier(**params).fit(X, Y if several_labels else Y.indices)
-        columns, probabilities = fitted.top_columns(X, 5)
+        columns, probabilities = top_columns(fitted, rows_of(fitted, X), 5)
         assert fitted.model_.multiclass is not several_labels
         expected = np.take_along_axis(fitted.predict_proba(X), columns, axis=1)
         assert_array_equal(probabilities, expected)

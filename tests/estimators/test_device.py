@@ -12,10 +12,13 @@ from scipy import sparse
 from sklearn.base import clone
 
 from rembrandt import LabelEmbedder, RembrandtClassifier, load
-from rembrandt.engines import place as module
-from rembrandt.engines.place import CPU, place_for
+from rembrandt.declarations import PART_NAMES
+from rembrandt.engines import backend as module
+from rembrandt.engines.backend import CPU, backend_for
 from rembrandt.errors import SettingsError
-from rembrandt.recipe import SCORERS, EmbeddingSettings, TreeSettings
+from rembrandt.estimators.requests import rows_of, top_columns
+from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.trees.settings import TreeSettings
 from tests.devices import needs_gpu
 
 from .problems import settled
@@ -45,21 +48,21 @@ def test_the_same_predictions_on_every_device(device, decoder, several):
     test, _ = blobs(1)
     params = {"kernel": None if decoder == "transpose" else "gaussian", "decoder": decoder}
     if decoder == "blend":
-        params = {"scorers": SCORERS, "trees": TreeSettings(n_trees=2, pairs=1000.0, cost=1.0)}
+        trees = TreeSettings(n_trees=2, max_example_node_pairs=1000.0, cost=1.0)
+        params = {"parts": PART_NAMES, "trees": trees}
     here = RembrandtClassifier(
         **settled(n_components=6, n_random_features=60, normalize=True, max_epochs=6, **params)
     ).fit(X, y)
     there = clone(here).set_params(device=device).fit(X, y)
-    assert here.model_.embedding is not None
-    assert there.model_.embedding is not None
+    assert there.model_.parts.keys() == here.model_.parts.keys()
     assert_allclose(there.singular_values_, here.singular_values_, rtol=1e-3)
-    assert (there.top_columns(test, 12)[0] == here.top_columns(test, 12)[0]).mean() > 0.98
+    rows = rows_of(there, test)
+    assert (top_columns(there, rows, 12)[0] == top_columns(here, rows, 12)[0]).mean() > 0.98
+    best = top_columns(there, rows, 3)[0]
     there.device = "cpu"
-    again = there.top_columns(test, 3)[0]
+    best_on_the_cpu = top_columns(there, rows, 3)[0]
     there.device = device
-    assert (again == there.top_columns(test, 3)[0]).mean() > 0.99, (
-        "the model is the same wherever it predicts"
-    )
+    assert (best_on_the_cpu == best).mean() > 0.99, "the model is the same wherever it predicts"
     difference = np.abs(there.predict_proba(test) - here.predict_proba(test))
     assert difference.max() < 0.05
     assert (there.predict(test) != here.predict(test)).mean() < 0.03
@@ -68,22 +71,28 @@ def test_the_same_predictions_on_every_device(device, decoder, several):
 def test_settings_are_chosen_on_a_device_too():
     X, y = blobs(n=600, d=20, c=5)
     settings = EmbeddingSettings(max_epochs=3)
-    here, there = (
-        RembrandtClassifier(kernel=None, embedding=settings, random_state=0, device=d).fit(X, y)
-        for d in ("cpu", TWO)
-    )
-    assert len(here.selection_) == len(there.selection_)
-    for there_too, one in zip(there.selection_, here.selection_, strict=True):
-        assert there_too["quality"] == pytest.approx(one["quality"], abs=0.02)
+    params = {"kernel": None, "embedding": settings, "random_state": 0}
+    here = RembrandtClassifier(**params).fit(X, y)
+    there = RembrandtClassifier(**params, device=TWO).fit(X, y)
+    assert there.settings_ == here.settings_
+    assert len(here.facts_.held_out) == len(there.facts_.held_out) > 1
+    for on_device, on_cpu in zip(there.facts_.held_out, here.facts_.held_out, strict=True):
+        assert on_device.parts == on_cpu.parts
+        assert on_device.quality == pytest.approx(on_cpu.quality, abs=0.02)
 
 
 def test_a_search_runs_on_a_device_too():
     X, y = blobs(n=900, d=20, c=5)
-    params = settled(scorers="auto", ridge="auto", n_components=4, kernel_scale=1.0, budget=1e5)
-    here, there = (RembrandtClassifier(**params, device=d).fit(X, y) for d in ("cpu", TWO))
-    assert here.selection_ and len(here.selection_) == len(there.selection_)
-    assert_allclose(
-        [t["quality"] for t in there.selection_], [t["quality"] for t in here.selection_], atol=0.05
+    params = settled(parts="auto", n_components=4, max_epochs=3, budget=1e5)
+    here = RembrandtClassifier(**params).fit(X, y)
+    there = RembrandtClassifier(**params, device=TWO).fit(X, y)
+    first_here, *_ = here.selection_
+    first_there, *_ = there.selection_
+    assert first_there["part"] == first_here["part"]
+    assert first_there["settings"] == first_here["settings"]
+    assert first_there["quality"] == pytest.approx(first_here["quality"], abs=0.05)
+    assert there.facts_.held_out[0].quality == pytest.approx(
+        here.facts_.held_out[0].quality, abs=0.05
     )
 
 
@@ -113,10 +122,10 @@ def test_a_model_belongs_to_no_device(tmp_path):
 
 
 def test_names_of_devices():
-    assert place_for("cpu") is CPU
-    assert place_for(TWO).device == TWO
+    assert backend_for("cpu") is CPU
+    assert backend_for(TWO).device == TWO
     expected = "cuda:0" if torch.cuda.is_available() else "cpu"
-    assert place_for("auto").device == expected
+    assert backend_for("auto").device == expected
 
 
 @pytest.mark.parametrize(
@@ -140,8 +149,8 @@ def test_a_device_that_does_not_exist_is_refused(estimator, device, says):
 def test_without_torch_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None)
     with pytest.raises(SettingsError, match=r"pip install 'rembrandt\[gpu\]'"):
-        place_for("cuda")
-    assert place_for("auto") is CPU
+        backend_for("cuda")
+    assert backend_for("auto") is CPU
 
 
 def test_work_on_the_cpu_never_imports_torch():

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from rembrandt import LabelEmbedder, RembrandtClassifier
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
-from rembrandt.recipe import METHODS
+from rembrandt.parts.embedding.settings import METHODS
 
 from .problems import blobs, settled, several
 

@@ -10,7 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rembrandt import LabelEmbedder, RembrandtClassifier
-from rembrandt.recipe import EmbeddingSettings, TreeSettings
+from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.trees.settings import TreeSettings
 
 from .problems import blobs, settled
 
@@ -23,7 +24,7 @@ ESTIMATORS = [
         embedding=EmbeddingSettings(n_random_features=30, max_epochs=10), random_state=0
     ),
     RembrandtClassifier(preset="fast", random_state=0),
-    RembrandtClassifier(**settled(scorers=("trees", "embedding"), trees=TREES)),
+    RembrandtClassifier(**settled(parts=("trees", "embedding"), trees=TREES)),
 ]
 
 
@@ -34,7 +35,7 @@ def expected_failures(estimator):
             "rows are drawn in batches, and held-out rows end the fit: repeated rows are drawn "
             "more than once"
         )
-    elif params.get("scorers") == "auto" or params.get("trees") is not None:
+    elif params.get("parts") == "auto" or params.get("trees") is not None:
         reason = "coordinate descent over the rows of a node ends before it has converged"
     else:
         return {}
@@ -71,13 +72,12 @@ def test_the_classifier_ends_a_pipeline():
 
 def test_grid_search_over_the_rank():
     X, y = blobs(noise=0.5)
-    search = GridSearchCV(RembrandtClassifier(**settled()), {"n_components": [1, 5]}, cv=3).fit(
-        X, y
-    )
+    search = GridSearchCV(RembrandtClassifier(**settled()), {"n_components": [1, 5]}, cv=3)
+    search.fit(X, y)
     assert search.best_params_ == {"n_components": 5}, "six classes need more than one direction"
     assert search.best_estimator_.embedding_.shape[1] == 5
-    found = search.cv_results_["mean_test_score"]
-    assert found[1] > found[0] + 0.2
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[1] > scores[0] + 0.2
 
 
 def test_cross_validation_of_many_labels():

@@ -190,3 +190,19 @@ def test_embeddings_come_out_as_data_frames():
     X = pd.DataFrame(np.eye(6)[[row[0] for row in CHOSEN]], index=np.arange(1000, 1120))
     embedder = LabelEmbedder(2, random_state=0).set_output(transform="pandas").fit(X, LISTS)
     assert embedder.transform(X).index.equals(X.index) and embedder.transform(X).shape == (120, 2)
+
+
+def test_tab_completion_shows_what_a_user_calls():
+    shown = {name for name in dir(RembrandtClassifier) if not name.startswith("_")}
+    inside = {
+        "allowed_columns",
+        "columns",
+        "dataset_rows",
+        "device_model",
+        "name_labels",
+        "rows",
+        "top_columns",
+        "truth",
+    }
+    assert not shown & inside
+    assert {"fit", "predict", "predict_labels", "explain", "update", "describe", "save"} <= shown

@@ -23,9 +23,9 @@ def test_counts_agree_with_a_loop_over_rows():
     labels = np.argsort(-(truth + 1.5 * rng.random((200, 12))), axis=1)[:, :4]
     labels[::7, 3] = -1
     pairs = counted(truth, labels)
-    found = confusions(sparse.csr_array(truth * 3.0), labels, n_pairs=1000, n_examples=1000)
-    assert found
-    for confusion in found:
+    confused = confusions(sparse.csr_array(truth * 3.0), labels, n_pairs=1000, n_examples=1000)
+    assert confused
+    for confusion in confused:
         a, b = confusion.true, confusion.predicted
         assert confusion.count == pairs[a, b] >= confusion.reverse == pairs.get((b, a), 0)
         assert confusion.rate == confusion.count / truth[:, a].sum()
@@ -36,7 +36,7 @@ def test_counts_agree_with_a_loop_over_rows():
             if truth[i, a] and not truth[i, b] and b in labels[i] and a not in labels[i]
         ]
         assert confusion.examples == wanted
-    assert len({frozenset((c.true, c.predicted)) for c in found}) == len(found)
+    assert len({frozenset((c.true, c.predicted)) for c in confused}) == len(confused)
 
 
 def test_a_confused_pair_comes_before_a_label_that_is_always_predicted():

@@ -43,11 +43,11 @@ def test_neighbours_have_the_largest_cosines():
     unit = unit_vectors(Embedded(vectors))
     cosine = np.nan_to_num(unit @ unit.T, nan=-np.inf)
     np.fill_diagonal(cosine, -np.inf)
-    near, found = nearest_labels(unit, 4)
+    near, cosines = nearest_labels(unit, 4)
     assert (near[7] == -1).all() and not (near == 7).any()
     for row in (0, 13, 59):
         np.testing.assert_array_equal(near[row], np.argsort(-cosine[row])[:4])
-        np.testing.assert_allclose(found[row], np.sort(cosine[row])[::-1][:4], rtol=1e-5)
+        np.testing.assert_allclose(cosines[row], np.sort(cosine[row])[::-1][:4], rtol=1e-5)
     allowed = np.arange(60) >= 50
     chosen, _ = nearest_labels(unit, 12, [13, 51, 7], allowed)
     assert (
@@ -55,15 +55,15 @@ def test_neighbours_have_the_largest_cosines():
     )
 
 
-@pytest.mark.parametrize("scorers", ["trees", "centroids", ("trees", "centroids")])
-def test_labels_of_models_without_an_embedding_have_neighbours_and_a_map(scorers):
+@pytest.mark.parametrize("names", ["trees", "centroids", ("trees", "centroids")])
+def test_labels_of_models_without_an_embedding_have_neighbours_and_a_map(names):
     train, _ = labelled_documents(600, n_topics=4, labels_per_topic=5)
-    classifier = RembrandtClassifier("fast", scorers=scorers, random_state=0).fit_dataset(train)
+    classifier = RembrandtClassifier("fast", parts=names, random_state=0).fit_dataset(train)
     near, _ = nearest_labels(unit_vectors(classifier), 2)
     topics = np.array([name.split("/")[0] for name in classifier.classes_])
     assert (topics[near] == topics[:, None]).mean() > 0.9
-    found = label_map(classifier, 12)
-    assert found.positions.shape == (12, 2) and np.isfinite(found.positions).all()
+    mapped = label_map(classifier, 12)
+    assert mapped.positions.shape == (12, 2) and np.isfinite(mapped.positions).all()
 
 
 def test_groups_stay_together_and_the_seed_fixes_the_layout():

@@ -28,16 +28,16 @@ SECTIONS = (
 
 
 @pytest.mark.parametrize(
-    ("scorer", "charts", "scheme", "width"),
+    ("part", "charts", "scheme", "width"),
     [("embedding", 4, "light", 1200), ("trees", 3, "dark", 390)],
 )
-def test_a_browser_draws_the_page(browser, tmp_path, scorer, charts, scheme, width):
+def test_a_browser_draws_the_page(browser, tmp_path, part, charts, scheme, width):
     train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
-    names = [HOSTILE, *train.label_names[1:]]
+    names = [HOSTILE, *train.label_ids[1:]]
     train, test = (
-        Dataset.from_arrays(Y=part.Y, texts=part.texts, label_names=names) for part in (train, test)
+        Dataset.from_arrays(Y=part.Y, texts=part.texts, label_ids=names) for part in (train, test)
     )
-    classifier = RembrandtClassifier("fast", scorers=scorer, random_state=0).fit_dataset(train)
+    classifier = RembrandtClassifier("fast", parts=part, random_state=0).fit_dataset(train)
     contents = gather(classifier, test, "a model")
     file = tmp_path / "report.html"
     file.write_text(render(contents), encoding="utf-8")
@@ -59,7 +59,7 @@ def test_a_browser_draws_the_page(browser, tmp_path, scorer, charts, scheme, wid
     )
     assert f'data-theme="{scheme}"' in drawn
     assert (
-        "Its scores come from " + ("label trees" if scorer == "trees" else "the label embedding")
+        "Its predictions come from " + ("label trees" if part == "trees" else "the label embedding")
         in drawn
     )
     assert "[object Object]" not in drawn

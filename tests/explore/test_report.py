@@ -10,6 +10,7 @@ import pytest
 from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
+from rembrandt.estimators.requests import rows_of, top_columns
 from rembrandt.explore.report import gather, render
 from rembrandt.explore.report.contents import MAX_NAME_BYTES, N_MAPPED, N_NEIGHBOURS, _cut
 from rembrandt.explore.report.page import as_data
@@ -45,11 +46,11 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def problem():
     train, test = labelled_documents(500, n_topics=4, labels_per_topic=6)
-    names = [HOSTILE, "<img src=x onerror=alert(1)>", "{{data}}", *train.label_names[3:]]
+    names = [HOSTILE, "<img src=x onerror=alert(1)>", "{{data}}", *train.label_ids[3:]]
     texts = [f"{HOSTILE} & {text}" for text in test.texts]
-    test = Dataset.from_arrays(Y=test.Y, texts=texts, label_names=names)
-    train = Dataset.from_arrays(Y=train.Y, texts=train.texts, label_names=names)
-    return RembrandtClassifier(random_state=0, **SETTLED | {"scorers": "embedding"}).fit_dataset(
+    test = Dataset.from_arrays(Y=test.Y, texts=texts, label_ids=names)
+    train = Dataset.from_arrays(Y=train.Y, texts=train.texts, label_ids=names)
+    return RembrandtClassifier(random_state=0, **SETTLED | {"parts": "embedding"}).fit_dataset(
         train
     ), test
 
@@ -62,7 +63,7 @@ def contents(problem):
 def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
     classifier, test = problem
     p1 = next(m for m in contents["metrics"] if m["name"] == "p@1")
-    labels = classifier.top_columns(test.texts, 1)[0][:, 0]
+    labels = top_columns(classifier, rows_of(classifier, test.texts), 1)[0][:, 0]
     assert p1["value"] == pytest.approx(
         np.mean([test.Y[[i], [j]][0] > 0 for i, j in enumerate(labels)])
     )
@@ -73,8 +74,10 @@ def test_every_part_is_there_and_agrees_with_evaluate(problem, contents):
     assert len(contents["map"]["names"]) == 24 and HOSTILE in contents["map"]["names"]
     assert len(contents["map"]["x"]) == len(contents["map"]["y"]) == 24
     assert contents["confusions"] and contents["labels"]["best"] and contents["labels"]["worst"]
-    assert contents["settings"]["method"] == "rembrandt" and "trees" not in contents["settings"]
-    assert contents["model"]["scorers"] == ["embedding"]
+    settings = contents["settings"]["parts"]
+    assert settings.keys() == {"embedding"}
+    assert settings["embedding"]["settings"]["method"] == "rembrandt"
+    assert contents["model"]["parts"] == ["embedding"]
 
 
 def test_explained_predictions_add_up_and_mark_their_text(contents):
@@ -86,7 +89,7 @@ def test_explained_predictions_add_up_and_mark_their_text(contents):
                 + sum(value for _, _, value in prediction["segments"])
             )
             assert total == pytest.approx(
-                prediction["score"], abs=1e-3
+                prediction["log_odds"], abs=1e-3
             )  # each piece is rounded to five digits
             assert 0 < prediction["probability"] <= 1
             assert all(
@@ -97,19 +100,23 @@ def test_explained_predictions_add_up_and_mark_their_text(contents):
 
 def test_names_and_texts_stay_data(contents):
     page = render(contents)
-    found = Elements(page)
-    assert found.tags.count("script") == 2 and "img" not in found.tags and "b" not in found.tags
+    elements = Elements(page)
+    assert (
+        elements.tags.count("script") == 2
+        and "img" not in elements.tags
+        and "b" not in elements.tags
+    )
     assert "<script>alert" not in page and HOSTILE not in page
-    read = json.loads(found.scripts[0])
+    read = json.loads(elements.scripts[0])
     assert HOSTILE in read["map"]["names"] and "{{data}}" in read["map"]["names"]
     assert read["title"] == contents["title"]
 
 
 def test_the_page_asks_for_nothing(contents):
     page = render(contents)
-    found = Elements(page)
+    elements = Elements(page)
     assert {
-        value for name, value in found.attributes if name in ("src", "href", "srcset", "action")
+        value for name, value in elements.attributes if name in ("src", "href", "srcset", "action")
     } == {"#main"}
     without_data = re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.S)
     outside = set(re.findall(r"https?://[^\s\"'<>]+", without_data)) - {
@@ -131,7 +138,7 @@ def test_the_page_of_many_labels_with_long_names_is_small(contents):
 
 def test_labels_are_counted_and_ranked_by_f1(problem, contents):
     classifier, test = problem
-    predicted = classifier.top_columns(test.texts, 5)[0]
+    predicted = top_columns(classifier, rows_of(classifier, test.texts), 5)[0]
     names = classifier.classes_.tolist()
     for rows, sign in ((contents["labels"]["best"], -1), (contents["labels"]["worst"], 1)):
         for row in rows:
@@ -143,7 +150,9 @@ def test_labels_are_counted_and_ranked_by_f1(problem, contents):
             assert row["true"] == len(true) and row["recall"] == len(true & said) / len(true)
             assert row["f1"] == pytest.approx(2 * len(true & said) / (len(true) + len(said)))
         assert rows == sorted(rows, key=lambda row: (sign * row["f1"], -row["true"]))
-    best, worst = ({row["name"] for row in contents["labels"][part]} for part in ("best", "worst"))
+    best, worst = (
+        {row["name"] for row in contents["labels"][section]} for section in ("best", "worst")
+    )
     assert len(best) == len(worst) == 12 and not best & worst
 
 
@@ -173,24 +182,26 @@ def test_classes_and_features_are_reported_too():
 
 
 @pytest.mark.parametrize(
-    "scorers", [("trees",), ("trees", "centroids", "embedding")], ids=["fast", "blend"]
+    "names", [("trees",), ("trees", "centroids", "embedding")], ids=["fast", "blend"]
 )
-def test_models_of_other_scorers_are_reported_too(scorers):
+def test_models_of_other_parts_are_reported_too(names):
     train, test = labelled_documents(400, n_topics=4, labels_per_topic=5)
     classifier = RembrandtClassifier(
-        "fast", scorers=scorers, n_components=8, random_state=0
+        "fast", parts=names, n_components=8, random_state=0
     ).fit_dataset(train)
-    classifier.set_label_names({train.label_names[0]: ("A name", "What it means")})
+    classifier.set_label_names({train.label_ids[0]: ("A name", "What it means")})
     contents = gather(classifier, test, "a blend")
-    rows = [row for part in ("best", "worst") for row in contents["labels"][part]]  # all labels
-    assert {row["description"] for row in rows} == {"", "What it means"} and contents["about"][
-        0
-    ].startswith("Trained")
-    assert set(contents["model"]["scorers"]) <= set(scorers) and len(contents["map"]["x"]) == 20
-    if "embedding" in contents["model"]["scorers"]:
-        assert len(contents["spectrum"]["values"]) == 8 and contents["settings"]["ridge"] == 1
+    # The best and the worst are all labels.
+    rows = [*contents["labels"]["best"], *contents["labels"]["worst"]]
+    assert {row["description"] for row in rows} == {"", "What it means"}
+    assert contents["about"][0].startswith("Trained")
+    assert contents["model"]["parts"] == list(names)
+    assert len(contents["map"]["x"]) == 20
+    settings = contents["settings"]["parts"]
+    assert tuple(settings) == names
+    if "embedding" in names:
+        assert len(contents["spectrum"]["values"]) == 8
+        assert settings["embedding"]["settings"]["ridge"] == 1
     else:
         assert contents["spectrum"] is None
-        assert ("trees" in contents["settings"]) == ("trees" in contents["model"]["scorers"])
-        assert not {"ridge", "embedding"} & contents["settings"].keys()
     render(contents)

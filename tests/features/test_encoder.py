@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt import RembrandtClassifier, TextFeatures, load
 from rembrandt.errors import DataError, RembrandtError
-from rembrandt.explore.explain import explain
 from rembrandt.features.encoder import NamedEncoder, load_encoder
 
 
@@ -79,8 +78,10 @@ def test_explanations_are_exact_and_name_the_encoder():
     classifier = RembrandtClassifier(text=TextFeatures(encoder=Letters()), random_state=0).fit(
         TEXTS, TAGS
     )
-    found = explain(classifier, ["red apple"], k=1)[0][0]
-    assert found.score == pytest.approx(classifier.decision_function(["red apple"]).max(), abs=1e-4)
+    found = classifier.explain(["red apple"], k=1)[0][0]
+    assert found.log_odds == pytest.approx(
+        classifier.decision_function(["red apple"]).max(), abs=1e-4
+    )
     assert [name for name, _ in found.top(30)].count("the encoder") == 1, (
         "its dimensions mean nothing one by one"
     )

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import unicodedata
 
 import numpy as np
 import pytest
@@ -37,6 +38,11 @@ def sklearn_twin(analyzer, ngram_range, **options):
     return TfidfVectorizer(ngram_range=ngram_range, sublinear_tf=True, norm="l2", **kind, **options)
 
 
+def nfc(texts):
+    """Texts as scikit-learn has to get them: it takes an accent for the end of a word."""
+    return [unicodedata.normalize("NFC", text) for text in texts]
+
+
 def assert_same_rows(X, Y):
     assert X.shape == Y.shape
     assert X.dtype == Y.dtype == np.float32
@@ -60,7 +66,7 @@ def test_equals_sklearn(train, test, kind, lowercase, min_df, max_df):
     twin = sklearn_twin(*kind, lowercase=lowercase, min_df=min_df, max_df=max_df)
     ours = TextFeatures(*kind, lowercase=lowercase, min_df=min_df, max_df=max_df)
     try:
-        expected = twin.fit_transform(train)
+        expected = twin.fit_transform(nfc(train))
     except ValueError:  # no term is left
         with pytest.raises(DataError, match="lower min_df"):
             ours.fit(train)
@@ -69,7 +75,7 @@ def test_equals_sklearn(train, test, kind, lowercase, min_df, max_df):
     assert ours.get_feature_names_out().tolist() == twin.get_feature_names_out().tolist()
     assert_allclose(X.toarray(), expected.toarray(), rtol=1e-5, atol=1e-6)
     assert_allclose(
-        ours.transform(test).toarray(), twin.transform(test).toarray(), rtol=1e-5, atol=1e-6
+        ours.transform(test).toarray(), twin.transform(nfc(test)).toarray(), rtol=1e-5, atol=1e-6
     )
     assert_same_rows(ours.transform(train), X)
 

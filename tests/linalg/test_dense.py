@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rembrandt.linalg.dense import BLOCK_ROWS, TILE_COLUMNS, row_products
+from rembrandt.linalg.dense import PRODUCT_BLOCK_ROWS, PRODUCT_TILE_COLUMNS, row_products
 
 from .strategies import DTYPES
 
@@ -41,18 +41,18 @@ def test_the_product_is_numpys(n, k, m, left, right):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_more_rows_and_columns_than_a_tile(dtype):
-    A, B = factors(2 * BLOCK_ROWS + 3, 31, 2 * TILE_COLUMNS + 5, dtype)
+    A, B = factors(2 * PRODUCT_BLOCK_ROWS + 3, 31, 2 * PRODUCT_TILE_COLUMNS + 5, dtype)
     assert_product(row_products(A, B), A, B)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", [1, 2, 40, 41])
-@pytest.mark.parametrize("m", [3, 97, TILE_COLUMNS + 9])
+@pytest.mark.parametrize("m", [3, 97, PRODUCT_TILE_COLUMNS + 9])
 def test_a_row_has_the_same_bits_in_any_block(dtype, k, m):
-    n = 2 * BLOCK_ROWS + 5
+    n = 2 * PRODUCT_BLOCK_ROWS + 5
     A, B = factors(n, k, m, dtype)
     whole = row_products(A, B)
-    for size in (1, 2, 3, 7, BLOCK_ROWS, BLOCK_ROWS + 1):
+    for size in (1, 2, 3, 7, PRODUCT_BLOCK_ROWS, PRODUCT_BLOCK_ROWS + 1):
         parts = [row_products(A[i : i + size], B) for i in range(0, n, size)]
         assert_array_equal(np.vstack(parts), whole, strict=True)
     order = np.random.default_rng(1).permutation(n)

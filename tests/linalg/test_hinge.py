@@ -33,11 +33,12 @@ def fitted(X, positives, pool, cost, passes=2000, threshold=0.0, all_features=Fa
     assert (position == -1).all(), "work space is left as it was"
     starts = np.append(0, np.cumsum([len(rows) for rows in positives]))
     rows = np.searchsorted(pool, np.concatenate(positives)).astype(np.int32)
-    found = squared_hinge(compact, (starts, rows), passes, 1e-4, threshold, all_features)
-    W = sparse.csr_array(
-        (found[2], features[found[1]], np.append(0, found[0])), shape=(len(positives), d)
-    ).toarray()
-    return W, found[3]
+    ends, columns, values, bias = squared_hinge(
+        compact, (starts, rows), passes, 1e-4, threshold, all_features
+    )
+    entries = (values, features[columns], np.append(0, ends))
+    W = sparse.csr_array(entries, shape=(len(positives), d)).toarray()
+    return W, bias
 
 
 @pytest.mark.parametrize("all_features", [False, True])
@@ -47,13 +48,13 @@ def test_it_is_the_optimum_over_all_features_or_those_of_the_positive_rows(n, co
     pool = np.arange(n) if n < 400 else np.union1d(np.arange(0, n, 2), np.concatenate(positives))
     W, bias = fitted(X, positives, pool, cost, all_features=all_features)
     for rows, w, b in zip(positives, W, bias, strict=True):
-        own = np.flatnonzero(np.diff(X[pool if all_features else rows].tocsc().indptr))
-        assert not np.delete(w, own).any()
+        features_of_pool = np.flatnonzero(np.diff(X[pool if all_features else rows].tocsc().indptr))
+        assert not np.delete(w, features_of_pool).any()
         y = np.isin(pool, rows)
         svc = LinearSVC(C=cost, tol=1e-6, max_iter=100_000, random_state=0).fit(
-            X[pool][:, own].toarray(), y
+            X[pool][:, features_of_pool].toarray(), y
         )
-        np.testing.assert_allclose(w[own], svc.coef_[0], atol=2e-3)
+        np.testing.assert_allclose(w[features_of_pool], svc.coef_[0], atol=2e-3)
         np.testing.assert_allclose(b, svc.intercept_[0], atol=2e-3)
 
 

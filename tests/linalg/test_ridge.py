@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from rembrandt.errors import DataError
+from rembrandt.linalg.blocks import eigh
 from rembrandt.linalg.eigen import gaussian
 from rembrandt.linalg.ridge import (
-    FLOOR,
+    DIAGONAL_SHIFT,
     CholeskyRidge,
     ConjugateGradientRidge,
     SpectralPreconditioner,
@@ -63,9 +65,9 @@ def test_both_solvers_agree_with_a_dense_solve(seed, width, dtype):
     assert exact.residual < 1e-6
     tolerance = 1e-3 if dtype == np.float32 else 1e-8
     assert_allclose(exact.solve(B), expected, rtol=0, atol=tolerance * np.abs(expected).max())
-    found = conjugate(A, tol=1e-5 if dtype == np.float32 else 1e-10).solve(B)
-    assert found.dtype == dtype
-    assert_allclose(found, expected, rtol=0, atol=2 * tolerance * np.abs(expected).max())
+    solution = conjugate(A, tol=1e-5 if dtype == np.float32 else 1e-10).solve(B)
+    assert solution.dtype == dtype
+    assert_allclose(solution, expected, rtol=0, atol=2 * tolerance * np.abs(expected).max())
 
 
 def test_the_right_hand_side_is_left_as_it_was():
@@ -84,9 +86,9 @@ def test_zero_columns_and_columns_solved_at_once():
     B[:, [1, 4]] = 0
     B[:, 2] = U[:, 30]
     solver = conjugate(A, preconditioned=False)
-    found = solver.solve(B)
-    assert (found[:, [1, 4]] == 0).all()
-    assert_allclose(found, dense(A, B), atol=1e-7)
+    solution = solver.solve(B)
+    assert (solution[:, [1, 4]] == 0).all()
+    assert_allclose(solution, dense(A, B), atol=1e-7)
     assert solver.residual <= solver.tol
     assert (conjugate(A).solve(np.zeros((SIZE, 3))) == 0).all()
 
@@ -103,7 +105,7 @@ def test_columns_stop_on_their_own():
         return A @ Z
 
     B = np.hstack([U[:, 5:14], np.random.default_rng(0).standard_normal((SIZE, 1))])
-    found = ConjugateGradientRidge(
+    solution = ConjugateGradientRidge(
         gram, STRENGTH, identity(SIZE, np.float64), tol=1e-8, max_iter=200
     ).solve(B)
     assert widths[0] == 10
@@ -111,8 +113,8 @@ def test_columns_stop_on_their_own():
     alone = ConjugateGradientRidge(
         lambda Z: A @ Z, STRENGTH, identity(SIZE, np.float64), tol=1e-8, max_iter=200
     ).solve(B[:, 9:])
-    assert_allclose(found[:, 9:], alone, rtol=1e-7, atol=1e-8)
-    assert true_residuals(A, B, found).max() <= 1.1e-8
+    assert_allclose(solution[:, 9:], alone, rtol=1e-7, atol=1e-8)
+    assert true_residuals(A, B, solution).max() <= 1.1e-8
 
 
 @settings(max_examples=25)
@@ -228,10 +230,10 @@ def test_columns_of_any_length_are_solved_alike(decades, ridge):
     solver = ConjugateGradientRidge(
         gram, 0.0, precondition, tol=1e-4, max_iter=60, scale=scale, ridge=strength
     )
-    found = solver.solve(B)
+    solution = solver.solve(B)
     assert solver.residual <= 1e-4
     assert_allclose(
-        found / S[:, None], exact / S[:, None], atol=2e-3 * np.abs(exact / S[:, None]).max()
+        solution / S[:, None], exact / S[:, None], atol=2e-3 * np.abs(exact / S[:, None]).max()
     )
     identity = np.eye(SIZE, dtype=np.float32)
     expected = np.trace(
@@ -247,9 +249,9 @@ def test_repeated_columns_without_a_ridge():
     y = X @ np.arange(1.0, 6.0)[:, None]
     twice = np.hstack([X, X])
     solver = CholeskyRidge(twice.T @ twice, 0.0)
-    found = solver.solve(twice.T @ y)
-    assert_allclose(found[:5], found[5:], rtol=1e-4)
-    assert_allclose(twice @ found, y, rtol=1e-6)
+    solution = solver.solve(twice.T @ y)
+    assert_allclose(solution[:5], solution[5:], rtol=1e-4)
+    assert_allclose(twice @ solution, y, rtol=1e-6)
     assert solver.residual < 1e-4
 
 
@@ -265,8 +267,31 @@ def test_what_the_floor_hides_is_reported(apart):
     solver = CholeskyRidge(X.T @ X, 0.0)
     predicted = X @ solver.solve(B)[:, 0]
     wrong = np.linalg.norm(predicted - difference) / np.linalg.norm(difference)
-    assert wrong > 0.3 and apart**2 < FLOOR * 10
+    assert wrong > 0.3 and apart**2 < DIAGONAL_SHIFT * 10
     assert solver.residual > solver.poor
     firm = CholeskyRidge(X.T @ X, 1.0)
     firm.solve(B)
     assert firm.residual < 1e-6
+
+
+@pytest.mark.parametrize("strength", [0.0, 1e-18])
+def test_a_matrix_that_rounding_made_indefinite_is_solved(strength):
+    """The Gram matrix of centred rows that are nearly equal has negative eigenvalues."""
+    rng = np.random.default_rng(0)
+    rows = 1 + 1e-9 * rng.standard_normal((50, 30))
+    gram = rows.T @ rows - 50 * np.outer(rows.mean(axis=0), rows.mean(axis=0))
+    gram[3, 3] = -1e-14
+    assert np.linalg.eigvalsh(gram)[0] < 0
+    solver = CholeskyRidge(gram, strength)
+    assert np.isfinite(solver.solve(rng.standard_normal((30, 2)))).all()
+    assert solver.residual > solver.poor  # so that a warning is given
+
+
+def test_products_that_overflowed_are_refused_in_words():
+    for value in (np.inf, np.nan):
+        gram = np.eye(3)
+        gram[0, 1] = gram[1, 0] = value
+        with pytest.raises(DataError, match="too large for floating point; divide"):
+            CholeskyRidge(gram, 0.0)
+        with pytest.raises(DataError, match="too large for floating point; divide"):
+            eigh(gram)

@@ -111,20 +111,20 @@ def test_as_csr_sums_and_sorts_a_copy():
         (np.float32([1, 2, 3, 4]), np.array([3, 0, 3, 1], dtype=np.int64), np.array([0, 3, 4])),
         shape=(2, 4),
     )
-    found = as_csr(untidy)
-    assert_array_equal(found.toarray(), [[2, 0, 0, 4], [0, 4, 0, 0]])
-    assert found.has_canonical_format
-    assert found.indices.dtype == np.int32
+    result = as_csr(untidy)
+    assert_array_equal(result.toarray(), [[2, 0, 0, 4], [0, 4, 0, 0]])
+    assert result.has_canonical_format
+    assert result.indices.dtype == np.int32
     assert untidy.nnz == 4, "the caller's matrix is left as it was"
 
 
 @given(csr_matrices())
 def test_constant_is_the_last_column(A):
     for X in (A, A.toarray()):
-        found = append_constant(X)
-        assert found.dtype == X.dtype
-        assert sparse.issparse(found) == sparse.issparse(X)
-        dense = found.toarray() if sparse.issparse(found) else found
+        result = append_constant(X)
+        assert result.dtype == X.dtype
+        assert sparse.issparse(result) == sparse.issparse(X)
+        dense = result.toarray() if sparse.issparse(result) else result
         assert_array_equal(dense, np.hstack([A.toarray(), np.ones((A.shape[0], 1))]))
 
 
@@ -134,9 +134,11 @@ def test_rows_are_scaled(A):
     before = A.copy()
     expected = np.diag(factors) @ A.toarray()
     for X in (A, A.toarray()):
-        found = scale_rows(X, factors)
-        assert found.dtype == X.dtype
-        assert_allclose(found.toarray() if sparse.issparse(found) else found, expected, rtol=1e-6)
+        result = scale_rows(X, factors)
+        assert result.dtype == X.dtype
+        assert_allclose(
+            result.toarray() if sparse.issparse(result) else result, expected, rtol=1e-6
+        )
     assert_array_equal(A.data, before.data)
 
 
@@ -144,10 +146,10 @@ def test_rows_are_scaled(A):
 def test_rows_get_length_one_and_empty_rows_stay_empty(A):
     lengths = np.linalg.norm(A.toarray().astype(np.float64), axis=1)
     for X in (A, A.toarray()):
-        found = normalize_rows(X)
-        found = found.toarray() if sparse.issparse(found) else found
-        assert_allclose(np.linalg.norm(found, axis=1), (lengths > 0).astype(float), atol=1e-6)
-        assert_allclose(found * lengths[:, None], A.toarray(), rtol=1e-5, atol=1e-6)
+        result = normalize_rows(X)
+        result = result.toarray() if sparse.issparse(result) else result
+        assert_allclose(np.linalg.norm(result, axis=1), (lengths > 0).astype(float), atol=1e-6)
+        assert_allclose(result * lengths[:, None], A.toarray(), rtol=1e-5, atol=1e-6)
 
 
 @settings(max_examples=30)

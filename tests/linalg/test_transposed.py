@@ -28,7 +28,7 @@ from .strategies import DTYPES, assert_product, csr_matrices
 def test_product_is_scipys(A, width, dtype, rows, slab):
     U = np.random.default_rng(0).standard_normal((A.shape[0], width)).astype(dtype)
     with (
-        mock.patch.object(module, "BLOCK_ROWS", rows),
+        mock.patch.object(module, "TRANSPOSED_BLOCK_ROWS", rows),
         mock.patch.object(module, "SLAB_COLUMNS", slab),
     ):
         assert_product(Transposed.of(A) @ U, A.T.tocsr(), U)
@@ -68,5 +68,5 @@ def test_a_long_sum_keeps_its_tail_in_single_precision():
 @pytest.mark.parametrize("shape", [(0, 4), (4, 0), (5, 3)])
 def test_nothing_to_multiply(shape):
     A = sparse.csr_array(shape, dtype=np.float32)
-    found = Transposed.of(A) @ np.ones((shape[0], 2), dtype=np.float32)
-    assert_array_equal(found, np.zeros((shape[1], 2), dtype=np.float32), strict=True)
+    product = Transposed.of(A) @ np.ones((shape[0], 2), dtype=np.float32)
+    assert_array_equal(product, np.zeros((shape[1], 2), dtype=np.float32), strict=True)

@@ -93,14 +93,13 @@ def test_weights_that_are_truncated_later_stay_in_memory(tmp_path, verify):
 
 def test_weights_that_are_truncated_while_they_are_read(tmp_path, monkeypatch):
     save_folder(tmp_path / "m", {"w": np.ones(1 << 16)}, {})
-    size = os.fstat
+    fill = storage._fill
 
-    def truncated(descriptor):
-        status = size(descriptor)
-        os.truncate(tmp_path / "m" / "weights.safetensors", 1000)
-        return status
+    def truncated(path, file, chunk):
+        os.truncate(path, 1000)
+        fill(path, file, chunk)
 
-    monkeypatch.setattr(storage.os, "fstat", truncated)
+    monkeypatch.setattr(storage, "_fill", truncated)
     refused(tmp_path / "m", "became shorter while it was read")
 
 
@@ -173,6 +172,16 @@ def test_metadata_that_json_would_change_is_refused(tmp_path, metadata, complain
     with pytest.raises(ModelError, match=complaint):
         save_folder(tmp_path / "m", {}, metadata)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_metadata_that_could_not_be_read_again_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_module, "_MAX_CARD_BYTES", 2000)
+    save_folder(tmp_path / "m", {}, {"a": "x" * 1000})
+    with pytest.raises(ModelError, match="a model may have 2,000"):
+        save_folder(tmp_path / "n", {}, {"a": "x" * 2000})
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    monkeypatch.setattr(folder_module, "_MAX_CARD_BYTES", 1000)
+    refused(tmp_path / "m", "has more than 1,000 bytes")
 
 
 @pytest.fixture
@@ -250,17 +259,21 @@ def test_bad_json(model):
 
 def test_format_1_is_refused_with_the_advice_to_fit_again():
     with pytest.raises(
-        ModelError, match=r"format version 1, and Rembrandt .* reads version 3; fit the model again"
+        ModelError, match=r"format version 1, and Rembrandt .* reads version 4; fit the model again"
     ):
         load_folder(FORMAT_1)
     with pytest.raises(ModelError, match="fit the model again"):
         load(FORMAT_1)
 
 
-def test_version_2_is_refused_with_the_advice_to_fit_again(model):
-    rewrite_card(model, format_version=2)
-    with pytest.raises(ModelError, match=r"format version 2.*reads version 3; fit the model again"):
+@pytest.mark.parametrize("version", [2, 3])
+def test_older_versions_are_refused_with_the_advice_to_fit_again(model, version):
+    rewrite_card(model, format_version=version)
+    message = rf"format version {version}, .*reads version 4; fit the model again"
+    with pytest.raises(ModelError, match=message):
         load_folder(model)
+    with pytest.raises(ModelError, match="fit the model again"):
+        load(model)
 
 
 def test_newer_and_impossible_versions(model):

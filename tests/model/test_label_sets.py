@@ -14,7 +14,7 @@ def fitted():
     Y = rng.random((150, 40)) < 0.15
     X = Y @ rng.standard_normal((40, 20)) + 0.1 * rng.standard_normal((150, 20))
     settings = {
-        "scorers": ("embedding",),
+        "parts": ("embedding",),
         "decoder": "ridge",
         "decoder_ridge": 0.01,
         "kernel": None,

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from rembrandt.fitting import fit_model
+from rembrandt.blend import Blend
+from rembrandt.declarations import PART_NAMES
+from rembrandt.fitting import Learned, fit_model
 from rembrandt.linalg.ranking import top_k
+from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.predict import Request, all_probabilities, answer
-from rembrandt.recipe import SCORERS, EmbeddingSettings, Recipe, TreeSettings
-from rembrandt.scorers.blend import Blend
 from tests.devices import PLACES
-from tests.estimators.problems import examples, words
+from tests.estimators.problems import examples, settings_for, words
 
-TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0, passes=10, beam=1000)
-SETTINGS = EmbeddingSettings(leave_out=0.0, kernel_scale=1.0, max_epochs=3)
-BLENDS = [names for size in (2, 3) for names in combinations(SCORERS, size)]
+TREES = TreeSettings(n_trees=2, max_example_node_pairs=4e3, cost=1.0, passes=10, beam=1000)
+BLENDS = [names for size in (2, 3) for names in combinations(PART_NAMES, size)]
 SUBSETS = [("embedding",), ("trees",), *BLENDS]
 
 
 def blend_of(names, competing):
-    """Weights of the kind that are learned: a label is more probable where a scorer lists it."""
+    """Weights of the kind that are learned: a label is more probable where a part lists it."""
     size = len(names) + 1
     form = 0.01 * np.random.default_rng(0).standard_normal((size, size))
     return Blend(
@@ -39,8 +39,9 @@ def blend_of(names, competing):
 
 def fitted(names, n_labels=60, multiclass=False, **changes):
     data = replace(examples(*words(600, n_labels, 5 * n_labels)), multiclass=multiclass)
-    recipe = Recipe(scorers=names, n_components=4, trees=TREES, embedding=SETTINGS, **changes)
-    return fit_model(data, recipe, blend_of(names, multiclass)), data.X[:100]
+    options = {"parts": names, "n_components": 4, "max_epochs": 3, "trees": TREES} | changes
+    learned = Learned(blend_of(names, multiclass))
+    return fit_model(data, settings_for(data, **options), learned), data.X[:100]
 
 
 class TestAnswer:
@@ -92,10 +93,10 @@ class TestAnswer:
         whole = [answer(model, request) for request in requests]
         P = all_probabilities(model, X)
         for size in (1, 7):
-            parts = [X[start : start + size] for start in range(0, 100, size)]
-            assert_array_equal(np.vstack([all_probabilities(model, part) for part in parts]), P)
-        for scorer in model.scorers.values():
-            monkeypatch.setattr(type(scorer), "block_rows", 7)
+            blocks = [X[start : start + size] for start in range(0, 100, size)]
+            assert_array_equal(np.vstack([all_probabilities(model, block) for block in blocks]), P)
+        for part in model.parts.values():
+            monkeypatch.setattr(type(part), "block_rows", 7)
         assert_array_equal(all_probabilities(model, X), P, strict=True)
         for request, expected in zip(requests, whole, strict=True):
             in_blocks = answer(model, request)
@@ -104,35 +105,35 @@ class TestAnswer:
             if expected.weighted is not None:
                 assert_array_equal(in_blocks.weighted, expected.weighted, strict=True)
 
-    def test_an_embedding_that_proposes_nothing_ranks_what_the_trees_list(self):
+    def test_an_embedding_that_retrieves_no_labels_ranks_what_the_trees_list(self):
         model, X = fitted(("trees", "embedding"))
-        silent = replace(
-            model, scorers=model.scorers | {"embedding": replace(model.embedding, proposes=False)}
-        )
-        trees = model.scorers["trees"]
-        ranked = answer(silent, Request(X, 5))
-        proposed = trees.top(trees.prepare(X), 10)[0]
+        embedding = replace(model.parts["embedding"], searches_labels=False)
+        without_search = replace(model, parts=model.parts | {"embedding": embedding})
+        trees = model.parts["trees"]
+        ranked = answer(without_search, Request(X, 5))
+        listed_by_trees = trees.top(trees.prepare(X), 10)[0]
         assert all(
             set(labels) <= set(listed)
-            for labels, listed in zip(ranked.labels.tolist(), proposed.tolist(), strict=True)
+            for labels, listed in zip(ranked.labels.tolist(), listed_by_trees.tolist(), strict=True)
         )
-        expected = np.take_along_axis(all_probabilities(silent, X), ranked.labels, axis=1)
+        expected = np.take_along_axis(all_probabilities(without_search, X), ranked.labels, axis=1)
         assert_array_equal(ranked.probabilities, expected)
 
-    @pytest.mark.parametrize("place", PLACES)
+    @pytest.mark.parametrize("backend", PLACES)
     @pytest.mark.parametrize("names", [("embedding",), ("trees", "embedding")], ids="-".join)
-    def test_it_is_the_same_on_a_device(self, names, place):
+    def test_it_is_the_same_on_a_device(self, names, backend):
         model, X = fitted(names)
-        there = model.on(place())
+        there = model.on(backend())
         for allowed in (None, np.array([1, 4, 11])):
             for tail in (None, (0.55, 1.5)):
                 request = Request(X, 3, allowed=allowed, tail=tail)
-                expected, found = (answer(one, request) for one in (model, there))
-                same = (found.labels == expected.labels).mean()
+                expected = answer(model, request)
+                on_device = answer(there, request)
+                same = (on_device.labels == expected.labels).mean()
                 assert same > 0.99, "except where rounding decides"
                 scores = "probabilities" if tail is None else "weighted"
                 assert_allclose(
-                    getattr(found, scores), getattr(expected, scores), rtol=1e-3, atol=1e-5
+                    getattr(on_device, scores), getattr(expected, scores), rtol=1e-3, atol=1e-5
                 )
 
     def test_progress_is_reported(self):
@@ -149,7 +150,8 @@ class TestRest:
     def test_what_only_updates_need_can_be_dropped(self):
         model, X = fitted(("embedding",), growable=True)
         smaller = model.for_prediction()
-        assert model.embedding.moments is not None and smaller.embedding.moments is None
+        assert model.parts["embedding"].moments is not None
+        assert smaller.parts["embedding"].moments is None
         assert_array_equal(all_probabilities(smaller, X), all_probabilities(model, X))
 
     def test_names_of_labels_and_their_columns(self):

@@ -11,52 +11,55 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt import RembrandtClassifier
+from rembrandt.blend import collect, fit_blend, sample_unlisted
+from rembrandt.estimators.requests import rows_of
 from rembrandt.fitting import fit_model
 from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics.hits import hits
+from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.predict import Request, all_probabilities, answer, indicator, is_blank, log_odds
-from rembrandt.recipe import EmbeddingSettings, Recipe, TreeSettings
-from rembrandt.scorers.blend import collect, fit_blend, sample_unlisted
-from tests.estimators.problems import blobs, examples, settled, several, skewed, words
+from tests.estimators.problems import blobs, examples, settings_for, settled, several, skewed, words
 
-RECIPE = Recipe(
-    n_components=8,
-    embedding=EmbeddingSettings(leave_out=0.0, kernel_scale=1.0, max_epochs=3, proposes=True),
-    trees=TreeSettings(n_trees=2, pairs=4e3, cost=1.0, passes=10),
-)
+COMMON = {
+    "n_components": 8,
+    "max_epochs": 3,
+    "retrieves_labels": True,
+    "trees": TreeSettings(n_trees=2, max_example_node_pairs=4e3, cost=1.0, passes=10),
+}
 CASES = {
-    "ridge": replace(RECIPE, decoder="ridge"),
-    "logistic": replace(RECIPE, decoder="logistic"),
-    "discriminant": replace(RECIPE, decoder="discriminant"),
-    "trees": replace(RECIPE, scorers=("trees",)),
-    "centroids": replace(RECIPE, scorers=("centroids",)),
-    "all": replace(RECIPE, scorers=("trees", "centroids", "embedding")),
-    "embedding proposes nothing": replace(RECIPE, scorers=("trees", "embedding")).with_embedding(
-        proposes=False
-    ),
+    "ridge": {"decoder": "ridge"},
+    "logistic": {"decoder": "logistic"},
+    "discriminant": {"decoder": "discriminant"},
+    "trees": {"parts": ("trees",)},
+    "centroids": {"parts": ("centroids",)},
+    "all": {"parts": ("trees", "centroids", "embedding")},
+    "embedding retrieves no labels": {
+        "parts": ("trees", "embedding"),
+        "retrieves_labels": False,
+    },
 }
 
 
 @pytest.fixture(scope="module", params=CASES)
-def recipe(request):
-    return CASES[request.param]
+def options(request):
+    return COMMON | CASES[request.param]
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["several labels", "one label"])
-def model(request, recipe):
-    """A model of 150 labels, more than a scorer lists, with a blend that was learned on held-out
+def model(request, options):
+    """A model of 150 labels, more than a part lists, with a blend that was learned on held-out
     rows.
     """
     data, held = (
         replace(examples(*words(600, 150, 700, seed)), multiclass=request.param) for seed in (0, 1)
     )
-    fitted = fit_model(data, recipe)
-    rows = {name: scorer.prepare(held.X[:]) for name, scorer in fitted.scorers.items()}
-    candidates = collect(fitted.scorers, rows, fitted.log_frequencies)
+    fitted = fit_model(data, settings_for(data, **options))
+    rows = {name: part.prepare(held.X[:]) for name, part in fitted.parts.items()}
+    candidates = collect(fitted.parts, rows, fitted.log_frequencies)
     true = hits(held.Y, candidates.labels).astype(bool)
     true_labels = held.Y.indices.reshape(-1, 1).astype(np.int64)
     unlisted = sample_unlisted(
-        fitted.scorers,
+        fitted.parts,
         rows,
         candidates,
         true_labels,
@@ -77,9 +80,9 @@ EVERY = np.arange(150)
 
 
 def listed(model):
-    """Which labels a scorer lists, n × c."""
-    rows = {name: scorer.prepare(X) for name, scorer in model.scorers.items()}
-    candidates = collect(model.scorers, rows, model.log_frequencies)
+    """Which labels a part lists, n × c."""
+    rows = {name: part.prepare(X) for name, part in model.parts.items()}
+    candidates = collect(model.parts, rows, model.log_frequencies)
     is_listed = np.zeros((50, 151), dtype=bool)
     np.put_along_axis(is_listed, candidates.labels, True, axis=1)
     return is_listed[:, :150]
@@ -132,7 +135,7 @@ class TestWhatWasAsked:
         assert not model.multiclass or np.allclose(P.sum(axis=1), 1, atol=1e-5)
         assert model.blend.competing or not model.multiclass
 
-    def test_labels_that_no_scorer_lists_are_less_likely_than_all_others(self, model, P):
+    def test_labels_that_no_part_lists_are_less_likely_than_all_others(self, model, P):
         is_listed = listed(model)
         smallest = np.where(is_listed, P, np.inf).min(axis=1)
         largest_other = np.where(is_listed, 0, P).max(axis=1)
@@ -161,9 +164,9 @@ class TestWhatWasAsked:
 
 
 class TestThresholds:
-    def test_label_sets_hold_what_reaches_the_threshold(self, recipe):
+    def test_label_sets_hold_what_reaches_the_threshold(self, options):
         data = examples(*skewed())
-        model = fit_model(data, recipe)
+        model = fit_model(data, settings_for(data, **options))
         P = all_probabilities(model, data.X[:])
         for threshold in (0.2, 0.5, np.linspace(0.1, 0.9, 30)):
             sets = indicator(
@@ -172,10 +175,10 @@ class TestThresholds:
             assert sets.dtype == np.int8
             assert_array_equal(sets.toarray() == 1, threshold <= P)
 
-    def test_all_labels_that_reach_it_however_many(self, recipe):
+    def test_all_labels_that_reach_it_however_many(self, options):
         """More than are listed, too."""
         data = examples(*words(600, 150, 700))
-        model = fit_model(data, recipe)
+        model = fit_model(data, settings_for(data, **options))
         P = all_probabilities(model, X)
         for threshold in (0.0, 1e-3, np.linspace(0, 0.2, 150)):
             ranked = answer(model, Request(X, threshold=threshold))
@@ -194,7 +197,7 @@ class TestBlankTexts:
 
     def test_they_have_no_labels_and_probabilities_of_zero(self, classifier):
         model = classifier.model_
-        rows = classifier.rows(["red apple", "xyzzy", "", "slow car"])
+        rows = rows_of(classifier, ["red apple", "xyzzy", "", "slow car"])
         assert is_blank(model, rows).tolist() == [False, True, True, False]
         P = all_probabilities(model, rows)
         assert not P[1:3].any() and (P[[0, 3]] > 0).all()

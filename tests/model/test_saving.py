@@ -12,11 +12,12 @@ from rembrandt import Dataset, RembrandtClassifier, TextFeatures, load
 from rembrandt.errors import ModelError, OutputExistsError
 from rembrandt.model.folder import load_folder, save_folder
 from rembrandt.model.saving import load_model
-from rembrandt.recipe import DECODERS, EmbeddingSettings, TreeSettings
+from rembrandt.parts.embedding.settings import DECODERS, EmbeddingSettings
+from rembrandt.parts.trees.settings import TreeSettings
 from tests.estimators.problems import settled, words
 
 TEXTS = ["red apple", "green apple", "red car", "fast car", "naïve 日本 apple", "slow car"] * 8
-TREES = TreeSettings(n_trees=2, pairs=4e3, cost=1.0, passes=10)
+TREES = TreeSettings(n_trees=2, max_example_node_pairs=4e3, cost=1.0, passes=10)
 
 
 def options(**more):
@@ -41,6 +42,7 @@ def assert_same(first, second, X):
     for name in ("embedding_", "singular_values_", "label_counts_"):
         assert_array_equal(getattr(first, name), getattr(second, name), strict=True)
     assert json.loads(json.dumps(first.settings_)) == second.settings_
+    assert first.facts_ == second.facts_
     assert first.n_train_ == second.n_train_
     assert first.n_features_in_ == second.n_features_in_
 
@@ -53,7 +55,7 @@ def saved(classifier, path):
 class TestModels:
     @pytest.mark.parametrize(
         "decoder", [name for name in DECODERS if name != "candidates"]
-    )  # it needs other scorers
+    )  # it needs other parts
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_each_decoder(self, tmp_path, decoder, dtype):
         X, y = points()
@@ -68,20 +70,19 @@ class TestModels:
             **options(kernel=kernel, n_random_features=20, normalize=normalize)
         ).fit(X, y)
         found = saved(fitted, tmp_path)
-        assert found.model_.embedding.decoder.fourier.size == 23
+        assert found.model_.parts["embedding"].decoder.fourier.size == 23
         assert_same(fitted, found, X)
 
     @pytest.mark.parametrize(
-        "scorers",
+        "names",
         [("trees",), ("centroids",), ("trees", "embedding"), ("trees", "centroids", "embedding")],
         ids="-".join,
     )
-    def test_each_scorer_and_blends(self, tmp_path, scorers):
-        """With fewer rows than a blend is learned from, all scorers are kept."""
+    def test_each_part_and_blends(self, tmp_path, names):
         X, Y = words(90, 20, 100)
-        fitted = RembrandtClassifier(**options(trees=TREES, scorers=scorers)).fit(X, Y)
+        fitted = RembrandtClassifier(**options(trees=TREES, parts=names)).fit(X, Y)
         found = saved(fitted, tmp_path)
-        assert tuple(found.model_.scorers) == tuple(fitted.model_.scorers) == scorers
+        assert tuple(found.model_.parts) == tuple(fitted.model_.parts) == names
         assert found.model_.blend == fitted.model_.blend
         assert_same(fitted, found, X)
 
@@ -89,7 +90,7 @@ class TestModels:
     def test_blends_and_thresholds(self, tmp_path, threshold):
         X, Y = words(300, 10, 150)
         fitted = RembrandtClassifier(
-            **options(scorers=("trees", "embedding"), threshold=threshold)
+            **options(parts=("trees", "embedding"), threshold=threshold)
         ).fit(X, Y)
         found = saved(fitted, tmp_path)
         assert found.model_.blend == fitted.model_.blend
@@ -138,7 +139,7 @@ class TestLabels:
         )
         fitted = RembrandtClassifier(**options(n_components=2)).fit_dataset(data)
         found = saved(fitted, tmp_path)
-        assert found.classes_.tolist() == fitted.classes_.tolist() == data.label_names
+        assert found.classes_.tolist() == fitted.classes_.tolist() == data.label_ids
         assert {"a", "a\0"} < set(found.classes_.tolist())
         assert found.classes_.nbytes < 1 << 20
 
@@ -169,9 +170,9 @@ class TestParameters:
         "more",
         [
             {"ridge": 0.3, "center": True},
-            {"scorers": ("trees", "embedding"), "trees": TREES},
-            {"scorers": "trees", "trees": TREES},
-            {"preset": "fast", "trees": TREES, "embedding": None, "scorers": "auto"},
+            {"parts": ("trees", "embedding"), "trees": TREES},
+            {"parts": "trees", "trees": TREES},
+            {"preset": "fast", "trees": TREES, "embedding": None, "parts": "auto"},
         ],
         ids=["embedding", "names", "name", "preset"],
     )
@@ -200,7 +201,7 @@ class TestParameters:
                     leave_out=0.0, max_iter=np.int32(5), center=np.bool_(True)
                 )
             },
-            {"trees": TreeSettings(n_trees=np.int64(2), cost=np.float32(1)), "scorers": "trees"},
+            {"trees": TreeSettings(n_trees=np.int64(2), cost=np.float32(1)), "parts": "trees"},
         ],
         ids=lambda setting: next(iter(setting)),
     )
@@ -212,7 +213,9 @@ class TestParameters:
     def test_trials_and_extras(self, tmp_path):
         X, y = points(120)
         settings = EmbeddingSettings(n_random_features=10, max_epochs=3)
-        fitted = RembrandtClassifier(n_components=2, embedding=settings, random_state=0).fit(X, y)
+        fitted = RembrandtClassifier(
+            preset="best", n_components=2, embedding=settings, random_state=0
+        ).fit(X, y)
         fitted.save(tmp_path / "model", extra={"note": "mine"})
         found = load(tmp_path / "model")
         assert found.selection_ and found.selection_ == json.loads(json.dumps(fitted.selection_))
@@ -252,7 +255,7 @@ class TestFolders:
 
     def test_features_that_would_not_fit_in_memory_are_refused(self, tmp_path):
         """A few bytes can claim any number of features, and prediction has a list for each."""
-        RembrandtClassifier(scorers="trees", trees=TREES).fit(*points()).save(tmp_path / "model")
+        RembrandtClassifier(parts="trees", trees=TREES).fit(*points()).save(tmp_path / "model")
         arrays, metadata = load_folder(tmp_path / "model")
         many = {
             name: np.array([array[0], 1 << 45])
@@ -278,7 +281,7 @@ class TestFolders:
             load(tmp_path / "other")
 
     def test_memory_that_runs_out_is_a_sentence(self, tmp_path, monkeypatch):
-        RembrandtClassifier(scorers="trees", trees=TREES).fit(*points()).save(tmp_path / "model")
+        RembrandtClassifier(parts="trees", trees=TREES).fit(*points()).save(tmp_path / "model")
 
         def fail(*_):
             raise MemoryError("Unable to allocate 7.45 GiB")

@@ -1,5 +1,5 @@
 """Ranking for rare labels: by probability × worth, as computed by hand, with every decoder and
-scorer.
+part.
 """
 
 from dataclasses import replace
@@ -11,10 +11,11 @@ from scipy import sparse
 
 from rembrandt import RembrandtClassifier
 from rembrandt.errors import SettingsError
+from rembrandt.estimators.requests import rows_of, top_columns
 from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics import inverse_propensity, psp_at_k
+from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.predict import Request, all_probabilities, answer
-from rembrandt.recipe import TreeSettings
 from tests.devices import PLACES
 from tests.estimators.problems import settled, skewed
 
@@ -26,8 +27,8 @@ CASES = {
     "logistic": (False, {"decoder": "logistic", "max_epochs": 3}),
     "logistic, one label": (True, {"decoder": "logistic", "max_epochs": 3}),
     "ridge, one label": (True, {"decoder": "ridge"}),
-    "trees": (False, {"scorers": "trees", "trees": TREES}),
-    "blend": (False, {"scorers": ("trees", "embedding"), "trees": TREES}),
+    "trees": (False, {"parts": "trees", "trees": TREES}),
+    "blend": (False, {"parts": ("trees", "embedding"), "trees": TREES}),
     "discriminant, one label": (True, {"decoder": "discriminant"}),
 }
 
@@ -39,10 +40,10 @@ def case(request):
     return X, RembrandtClassifier(**settled(**settings)).fit(X, y)
 
 
-@pytest.mark.parametrize("place", [pytest.param(lambda: None, id="cpu"), *PLACES])
-def test_the_ranking_is_that_of_all_probabilities_times_worth(case, place):
+@pytest.mark.parametrize("backend", [pytest.param(lambda: None, id="cpu"), *PLACES])
+def test_the_ranking_is_that_of_all_probabilities_times_worth(case, backend):
     X, classifier = case
-    model, device = classifier.model_, place()
+    model, device = classifier.model_, backend()
     worth = inverse_propensity(model.label_counts, model.n_train)
     everything = all_probabilities(model, X) * worth
     there = model if device is None else model.on(device)
@@ -84,7 +85,9 @@ def test_it_finds_more_of_the_rare_labels(logistic):
     X, Y = skewed(seed=1)
     truth, worth = sparse.csr_array(Y.astype(np.float32)), classifier.model_.worth()
     for k in (1, 3):
-        plain, tail = (classifier.top_columns(X, k, tail=tail)[0] for tail in (False, True))
+        rows = rows_of(classifier, X)
+        plain = top_columns(classifier, rows, k)[0]
+        tail = top_columns(classifier, rows, k, tail=True)[0]
         assert psp_at_k(truth, tail, k, worth) > psp_at_k(truth, plain, k, worth)
 
 

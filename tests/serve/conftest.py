@@ -28,7 +28,7 @@ TOKEN = "0123456789abcdef-token"
 EXAMPLE = "A text to click"
 HOSTILE = "<img src=x onerror=alert(1)>"  # the title of the first label
 SETTINGS: dict[str, Any] = {
-    "scorers": ("embedding",),
+    "parts": ("embedding",),
     "n_components": 12,
     "decoder": "ridge",
     "decoder_ridge": 0.01,
@@ -42,10 +42,10 @@ def texts_of(seed: int = 0) -> Dataset:
     return labelled_documents(600, n_topics=4, labels_per_topic=5, seed=seed)[0]
 
 
-def fit(data: Dataset, path: Path, **more: Any) -> Path:
-    classifier = RembrandtClassifier(**SETTINGS | more).fit_dataset(data)
+def fit(data: Dataset, path: Path, **settings: Any) -> Path:
+    classifier = RembrandtClassifier(**SETTINGS | settings).fit_dataset(data)
     classifier.set_label_names(
-        {data.label_names[0]: (HOSTILE, f"About {HOSTILE}"), data.label_names[1]: "A plain title"}
+        {data.label_ids[0]: (HOSTILE, f"About {HOSTILE}"), data.label_ids[1]: "A plain title"}
     )
     examples = [EXAMPLE + " " + (data.texts or [""])[0], 7, ""]  # what is no text is not shown
     classifier.save(path, force=True, extra={"metrics": {"P@1": 0.5}, "examples": examples})
@@ -91,8 +91,9 @@ def feature_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fast_model(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model without an embedding."""
     path = tmp_path_factory.mktemp("served") / "fast"
-    classifier = RembrandtClassifier("fast", random_state=0).fit_dataset(documents)
-    classifier.set_label_names({documents.label_names[3]: "The name of a label"}).save(path)
+    classifier = RembrandtClassifier("fast", parts=("trees", "centroids"), random_state=0)
+    classifier.fit_dataset(documents)
+    classifier.set_label_names({documents.label_ids[3]: "The name of a label"}).save(path)
     return path
 
 
@@ -134,9 +135,9 @@ def started(
     try:
         assert process.stdout is not None and process.stderr is not None
         said = process.stdout.readline()
-        found = re.search(r"http://\S+", said)
-        assert found, said + process.stderr.read()
-        yield found[0], process
+        match = re.search(r"http://\S+", said)
+        assert match, said + process.stderr.read()
+        yield match[0], process
     finally:
         process.kill()
         process.communicate(timeout=20)

@@ -36,8 +36,8 @@ BODIES: list[tuple[bytes, int, str]] = [
     (b'{"texts": ["a"], "top_k": "5"}', 422, "top_k"),
     (b'{"texts": ["a"], "top_k": 1' + b"0" * 300 + b"}", 413, "labels for each text"),
     (b'{"texts": ["a"], "topk": 5}', 422, "topk"),
-    (b'{"texts": ["a"], "threshold": NaN}', 422, "threshold"),
-    (b'{"texts": ["a"], "threshold": -Infinity}', 422, "threshold"),
+    (b'{"texts": ["a"], "min_probability": NaN}', 422, "min_probability"),
+    (b'{"texts": ["a"], "min_probability": -Infinity}', 422, "min_probability"),
     (b'{"vectors": [{"a": 1e999}]}', 422, "vectors[0]: the value of 'a'"),
     (b'{"vectors": [{"0": 1e300}], "model": "numbers"}', 422, "too large"),
     (b'{"vectors": [{"5": 1}], "model": "numbers"}', 422, "'5'"),
@@ -87,8 +87,12 @@ def test_values_that_overflow_give_no_wrong_probability(client: httpx.Client, mo
     if answer.status_code == 422:
         assert "too large" in message(answer)
     else:
-        found = [label["score"] for row in answer.json()["predictions"] for label in row]
-        assert answer.status_code == 200 and all(0 <= score <= 1 for score in found)
+        probabilities = [
+            label["probability"] for row in answer.json()["predictions"] for label in row
+        ]
+        assert answer.status_code == 200 and all(
+            0 <= probability <= 1 for probability in probabilities
+        )
 
 
 def test_a_body_of_another_type_is_refused(client: httpx.Client) -> None:

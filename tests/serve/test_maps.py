@@ -33,11 +33,11 @@ def test_an_error_becomes_a_message(model: Path, tmp_path: Path) -> None:
 
 def test_the_document_has_the_state_of_a_map(model: Path) -> None:
     served = ServedModel("words", model)
-    found: Any = "no map can be computed"
+    positions: Any = "no map can be computed"
 
     async def main() -> list[dict[str, Any]]:
         async def compute(wanted: ServedModel) -> Any:
-            return found
+            return positions
 
         maps = LabelMaps(compute)
         before = maps.document(served, 3)
@@ -57,21 +57,22 @@ def test_the_document_has_the_state_of_a_map(model: Path) -> None:
         "message": "no map can be computed",
         **{name: [] for name in ("label", "name", "count", "x", "y")},
     }
-    first, *rest = served.labels.by_frequency[:4].tolist()
-    found = np.arange(2.0 * len(served.labels.index.names)).reshape(-1, 2)
-    found[first] = np.nan  # the most frequent label is not on the map
+    first, *others = served.labels.by_frequency[:4].tolist()
+    positions = np.arange(2.0 * len(served.labels.index.names)).reshape(-1, 2)
+    positions[first] = np.nan  # the most frequent label is not on the map
     ready = asyncio.run(main())[1]
     assert ready["state"] == "ready" and ready["label"] == [
-        served.labels.index.names[i] for i in rest
+        served.labels.index.names[i] for i in others
     ]
-    assert [*zip(ready["x"], ready["y"], strict=True)] == [tuple(found[i]) for i in rest]
+    assert [*zip(ready["x"], ready["y"], strict=True)] == [tuple(positions[i]) for i in others]
 
 
 def test_the_map_over_http(client: httpx.Client, documents: Dataset) -> None:
-    found = client.get("/v1/map", params={"limit": 7}).json()
+    document = client.get("/v1/map", params={"limit": 7}).json()
     assert (
-        found["state"] == "ready" and len(found["x"]) == len(found["y"]) == len(found["label"]) == 7
+        document["state"] == "ready"
+        and len(document["x"]) == len(document["y"]) == len(document["label"]) == 7
     )
-    assert set(found["label"]) <= set(documents.label_names) and found["count"] == sorted(
-        found["count"], reverse=True
+    assert set(document["label"]) <= set(documents.label_ids) and document["count"] == sorted(
+        document["count"], reverse=True
     )

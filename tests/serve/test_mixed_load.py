@@ -17,8 +17,8 @@ N_REQUESTS = 25  # of each client
 
 
 @pytest.fixture(scope="module")
-def all_scorers(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with every scorer and a kernel."""
+def all_parts(documents: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with every part and a kernel."""
     path = tmp_path_factory.mktemp("served") / "all"
     RembrandtClassifier("balanced", random_state=0).fit_dataset(documents).save(path)
     return path
@@ -40,12 +40,12 @@ def requests_of(texts: list[str], labels: list[str], seed: int) -> list[dict[str
     return requests
 
 
-def test_under_mixed_load_as_alone(all_scorers: Path, documents: Dataset) -> None:
+def test_under_mixed_load_as_alone(all_parts: Path, documents: Dataset) -> None:
     texts = list(documents.texts or [])[:60]
-    labels = list(documents.label_names)
+    labels = list(documents.label_ids)
     requests = [requests_of(texts, labels, seed) for seed in range(N_CLIENTS)]
     answers: list[list[Any]] = [[] for _ in range(N_CLIENTS)]
-    with served({"all": all_scorers}) as address:
+    with served({"all": all_parts}) as address:
         url = f"{address}/v1/predict"
 
         def client(number: int) -> None:

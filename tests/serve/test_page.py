@@ -47,7 +47,9 @@ def test_a_text_is_classified_and_explained(
     page.get_by_role("button", name="Find labels").click()
     page.wait_for_selector("button.label")
     shown = [
-        one["name"] + (one["label"] if one["label"] != one["name"] else "") for one in expected
+        prediction["name"]
+        + (prediction["label"] if prediction["label"] != prediction["name"] else "")
+        for prediction in expected
     ]
     assert (
         page.locator("button.label .name").all_text_contents() == shown
@@ -56,7 +58,7 @@ def test_a_text_is_classified_and_explained(
         "bars => bars.map(bar => parseFloat(bar.style.width))"
     )
     assert widths == pytest.approx(
-        [100 * one["score"] for one in expected], abs=0.01
+        [100 * prediction["probability"] for prediction in expected], abs=0.01
     )  # bars are probabilities
     page.locator("button.label").nth(1).click()
     assert page.locator("#why-title").text_content() == f"Why {expected[1]['name']}"
@@ -74,7 +76,7 @@ def test_labels_are_searched_and_shown(page: Any, address: str, documents: Datas
     page.get_by_label("Find a label").fill("<img")
     until(lambda: page.locator(".found a").count() == 1)
     assert (
-        page.locator(".found .name").text_content() == HOSTILE + documents.label_names[0]
+        page.locator(".found .name").text_content() == HOSTILE + documents.label_ids[0]
     )  # as text, not as an image
     page.get_by_label("Find a label").press("ArrowDown")
     page.keyboard.press("Enter")
@@ -83,7 +85,7 @@ def test_labels_are_searched_and_shown(page: Any, address: str, documents: Datas
     assert page.locator(".label-page .about").text_content() == f"About {HOSTILE}"
     assert page.locator("main img").count() == 0
     page.locator(".label-page .ranking a").first.click()
-    topic = documents.label_names[0].split("/")[0]
+    topic = documents.label_ids[0].split("/")[0]
     until(
         lambda: (
             topic in str(page.locator(".label-page h2").text_content())
@@ -103,7 +105,7 @@ def test_the_map_is_zoomed_and_searched(
     canvas.press("+")
     until(lambda: page.evaluate(drawn) != before)
     canvas.press("0")
-    label = documents.label_names[7]
+    label = documents.label_ids[7]
     page.get_by_label("Find a label on the map").fill(label)
     page.locator("aside .found button").first.click()
     page.wait_for_selector(".panel h2")
@@ -199,7 +201,7 @@ def test_every_view_fits_a_phone_and_is_accessible(
         page.wait_for_selector(".why mark")
         assert page.locator("#text").input_value().startswith(EXAMPLE)
         check_looks(page)
-        for view in ("labels/" + documents.label_names[0], "map", "model"):
+        for view in ("labels/" + documents.label_ids[0], "map", "model"):
             page.goto(f"{address}/#/{view}")
             page.wait_for_selector(".view h1")
             check_looks(page)
@@ -242,7 +244,9 @@ def test_no_probability_is_shown_as_certain(page: Any, address: str) -> None:
     }""",
         asked,
     )  # as in Python
-    assert same == [percent(*each).replace(" ", "\u00a0").replace("-", "–") for each in asked]
+    assert same == [
+        percent(*arguments).replace(" ", "\u00a0").replace("-", "–") for arguments in asked
+    ]
 
 
 def test_the_first_key_skips_to_the_content(page: Any, address: str) -> None:

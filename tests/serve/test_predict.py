@@ -9,6 +9,7 @@ import pytest
 
 from rembrandt import load
 from rembrandt.data import Dataset
+from rembrandt.data.views import as_views
 from rembrandt.model.model import Model
 from rembrandt.predict import Answer, Request, answer
 from rembrandt.serve import predictions
@@ -25,24 +26,34 @@ def ask(client: httpx.Client, **body: Any) -> Any:
 
 
 def labels(answer: Any) -> list[list[str]]:
-    return [[one["label"] for one in row] for row in answer]
+    return [[prediction["label"] for prediction in row] for row in answer]
 
 
 def test_predictions_are_those_of_the_library(
     client: httpx.Client, model: Path, documents: Dataset
 ) -> None:
     texts = (documents.texts or [])[:7]
-    found, scores = load(model).predict_topk(texts, k=4)
+    expected, probabilities = load(model).predict_topk(texts, k=4)
     answer = ask(client, texts=texts, top_k=4)
-    assert labels(answer) == found.tolist()
-    np.testing.assert_allclose([[one["score"] for one in row] for row in answer], scores, rtol=1e-5)
-    assert all(one.keys() == {"label", "name", "score"} for row in answer for one in row)
+    assert labels(answer) == expected.tolist()
+    np.testing.assert_allclose(
+        [[prediction["probability"] for prediction in row] for row in answer],
+        probabilities,
+        rtol=1e-5,
+    )
+    assert all(
+        prediction.keys() == {"label", "name", "probability"}
+        for row in answer
+        for prediction in row
+    )
     titled = {
-        one["label"]: one["name"] for row in ask(client, texts=texts, top_k=20) for one in row
+        prediction["label"]: prediction["name"]
+        for row in ask(client, texts=texts, top_k=20)
+        for prediction in row
     }
     assert (
-        titled[documents.label_names[0]] == HOSTILE
-        and titled[documents.label_names[2]] == documents.label_names[2]
+        titled[documents.label_ids[0]] == HOSTILE
+        and titled[documents.label_ids[2]] == documents.label_ids[2]
     )
 
 
@@ -55,13 +66,13 @@ def test_requests_for_many_labels_are_split_and_do_not_slow_others_down(
     assert [len(row) for row in ask(client, texts=texts, top_k=2, explain=True)] == [2] * 9
     words = ServedModel("words", model)
 
-    def job(top_k: int, **more: Any) -> PredictJob:
-        return PredictJob(words, PredictRequest(texts=texts, top_k=top_k, **more))
+    def job(top_k: int, **options: Any) -> PredictJob:
+        return PredictJob(words, PredictRequest(texts=texts, top_k=top_k, **options))
 
     def sizes(parts: list[PredictJob]) -> list[int]:
-        return [part.n_rows for part in parts]
+        return [smaller.n_rows for smaller in parts]
 
-    assert [sizes(one) for one in (job(5).parts(64), job(5).parts(4), job(1000).parts(64))] == [
+    assert [sizes(jobs) for jobs in (job(5).parts(64), job(5).parts(4), job(1000).parts(64))] == [
         [9],
         [4, 4, 1],
         [2, 2, 2, 2, 1],
@@ -71,20 +82,20 @@ def test_requests_for_many_labels_are_split_and_do_not_slow_others_down(
 
     def recorded(model: Model, request: Request) -> Answer:
         assert request.k is not None
-        asked.append((request.rows.shape[0], request.k))
+        asked.append((as_views(request.rows).n, request.k))
         return answer(model, request)
 
     monkeypatch.setattr(predictions, "answer", recorded)
-    found = predictions.predict([job(4), job(20), job(5)])
+    results = predictions.predict([job(4), job(20), job(5)])
     assert asked == [(18, 5), (9, 20)]
-    assert [len(rows[0]) for rows in found if not isinstance(rows, Exception)] == [4, 20, 5]
+    assert [len(rows[0]) for rows in results if not isinstance(rows, Exception)] == [4, 20, 5]
 
 
 def test_labels_are_included_excluded_and_thresholded(
     client: httpx.Client, model: Path, documents: Dataset
 ) -> None:
     texts = (documents.texts or [])[:5]
-    classifier, names = load(model), documents.label_names
+    classifier, names = load(model), documents.label_ids
     include = [names[3], names[4], names[9]]
     expected = classifier.predict_topk(texts, k=3, include=include)[0].tolist()
     assert labels(ask(client, texts=texts, top_k=3, include=include)) == expected
@@ -92,17 +103,19 @@ def test_labels_are_included_excluded_and_thresholded(
     exclude = [best[0][0], "A plain title"]
     expected = classifier.predict_topk(texts, k=5, exclude=[best[0][0], names[1]])[0].tolist()
     assert labels(ask(client, texts=texts, exclude=exclude)) == expected
-    scores = [
-        one["score"] for row in ask(client, texts=texts, top_k=20, threshold=0.3) for one in row
+    probabilities = [
+        prediction["probability"]
+        for row in ask(client, texts=texts, top_k=20, min_probability=0.3)
+        for prediction in row
     ]
-    assert scores and min(scores) >= 0.3
-    assert ask(client, texts=texts, threshold=1e9) == [[]] * 5
+    assert probabilities and min(probabilities) >= 0.3
+    assert ask(client, texts=texts, min_probability=1e9) == [[]] * 5
 
 
 def test_a_text_without_a_known_word_has_no_labels(client: httpx.Client, model: Path) -> None:
-    known = str(load(model).text_.get_feature_names_out()[0])
+    known_word = str(load(model).text_.get_feature_names_out()[0])
     for options in ({}, {"explain": True}):
-        nothing, some, empty = ask(client, texts=["日本", known, ""], **options)
+        nothing, some, empty = ask(client, texts=["日本", known_word, ""], **options)
         assert nothing == empty == [] and len(some) == 5
 
 
@@ -113,11 +126,17 @@ def test_probabilities_are_those_of_the_library(
     answer = ask(client, model="numbers", vectors=[{"1": 1.0}, {"0": 2, "4": 1.0}], top_k=5)
     P = numbers.predict_proba(np.array([[0, 1.0, 0, 0, 0], [2, 0, 0, 0, 1]], dtype=np.float32))
     for row, expected in zip(answer, P, strict=True):
-        assert sum(one["score"] for one in row) == pytest.approx(1, abs=1e-5)
-        for one in row:
-            assert one["score"] == pytest.approx(expected[int(one["label"])], abs=1e-5)
-    known = str(load(model).text_.get_feature_names_out()[0])
-    shares = [one["score"] for row in ask(client, texts=[known], top_k=20) for one in row]
+        assert sum(prediction["probability"] for prediction in row) == pytest.approx(1, abs=1e-5)
+        for prediction in row:
+            assert prediction["probability"] == pytest.approx(
+                expected[int(prediction["label"])], abs=1e-5
+            )
+    known_word = str(load(model).text_.get_feature_names_out()[0])
+    shares = [
+        prediction["probability"]
+        for row in ask(client, texts=[known_word], top_k=20)
+        for prediction in row
+    ]
     assert min(shares) >= 0 and max(shares) <= 1
 
 
@@ -137,7 +156,7 @@ def test_vectors_of_named_features_are_equivalent_to_texts(
     )
     assert labels([by_text]) == labels([by_vector])
     np.testing.assert_allclose(
-        [a["score"] for a in by_text], [b["score"] for b in by_vector], rtol=1e-4
+        [a["probability"] for a in by_text], [b["probability"] for b in by_vector], rtol=1e-4
     )
 
 
@@ -145,12 +164,14 @@ def test_explanations_add_up_and_have_the_spans_of_words(
     client: httpx.Client, documents: Dataset
 ) -> None:
     text = "🜁 " + (documents.texts or [])[3]  # code points, not bytes or halves of them
-    for one in ask(client, texts=[text], explain=True, top_k=3)[0]:
-        why = one["explanation"]
+    for prediction in ask(client, texts=[text], explain=True, top_k=3)[0]:
+        why = prediction["explanation"]
         words = sum(word["contribution"] for word in why["words"]) + why["rest"]
-        assert why["base"] + why["comparison"] + words == pytest.approx(why["score"], abs=1e-4)
+        assert why["base"] + why["comparison"] + words == pytest.approx(why["log_odds"], abs=1e-4)
         assert sum(s[2] for s in why["segments"]) == pytest.approx(words, abs=1e-4)
-        assert 1 / (1 + np.exp(-why["score"])) == pytest.approx(one["score"], abs=1e-4)
+        assert 1 / (1 + np.exp(-why["log_odds"])) == pytest.approx(
+            prediction["probability"], abs=1e-4
+        )
         for word in why["words"]:
             assert word["spans"] and all(
                 text[a:b].lower() == word["word"] for a, b in word["spans"]
@@ -159,36 +180,38 @@ def test_explanations_add_up_and_have_the_spans_of_words(
         "explanation"
     ]
     total = why["base"] + why["comparison"] + sum(word["contribution"] for word in why["words"])
-    assert total == pytest.approx(why["score"], abs=1e-4)
+    assert total == pytest.approx(why["log_odds"], abs=1e-4)
 
 
 def test_labels_are_found(client: httpx.Client, documents: Dataset) -> None:
-    found = client.get("/v1/labels", params={"query": " PLAIN  title"}).json()["labels"]
-    assert [one["label"] for one in found] == [documents.label_names[1]] and found[0][
+    matches = client.get("/v1/labels", params={"query": " PLAIN  title"}).json()["labels"]
+    assert [label["label"] for label in matches] == [documents.label_ids[1]] and matches[0][
         "description"
     ] == ""
-    described = client.get(f"/v1/labels/{documents.label_names[0]}/neighbors").json()
+    described = client.get(f"/v1/labels/{documents.label_ids[0]}/neighbors").json()
     assert (
         described["description"] == f"About {HOSTILE}"
         and described["neighbors"][0]["description"] == ""
     )
     everything = client.get("/v1/labels", params={"limit": 1000}).json()["labels"]
-    assert len(everything) == len(documents.label_names)
-    counts = [one["count"] for one in everything]
+    assert len(everything) == len(documents.label_ids)
+    counts = [label["count"] for label in everything]
     assert counts == sorted(counts, reverse=True)
     assert (
         client.get("/v1/labels", params={"query": "topic-01", "limit": 3}).json()["labels"]
-        == [one for one in everything if one["label"].startswith("topic-01")][:3]
+        == [label for label in everything if label["label"].startswith("topic-01")][:3]
     )
     assert client.get("/v1/labels", params={"query": ".*"}).json()["labels"] == []
 
 
 def test_neighbors_are_those_of_the_command(client: httpx.Client, documents: Dataset) -> None:
-    label = documents.label_names[7]  # it has a slash in it
+    label = documents.label_ids[7]  # it has a slash in it
     answer = client.get(f"/v1/labels/{label}/neighbors", params={"k": 4}).json()
     assert answer["label"] == label and len(answer["neighbors"]) == 4
-    assert {one["label"].split("/")[0] for one in answer["neighbors"]} == {label.split("/")[0]}
-    cosines = [one["cosine"] for one in answer["neighbors"]]
+    assert {neighbor["label"].split("/")[0] for neighbor in answer["neighbors"]} == {
+        label.split("/")[0]
+    }
+    cosines = [neighbor["cosine"] for neighbor in answer["neighbors"]]
     assert cosines == sorted(cosines, reverse=True) and cosines[0] <= 1
     assert client.get("/v1/labels/no such label/neighbors").status_code == 404
 
@@ -200,15 +223,16 @@ def test_models_describe_themselves(client: httpx.Client) -> None:
         ("numbers", False, "vectors"),
         ("fast", False, "texts"),
     ]
-    assert [m["scorers"] for m in models[:2]] == [["embedding"], ["embedding"]]
-    assert models[2]["scorers"] and set(models[2]["scorers"]) <= {"trees", "centroids"}
+    assert [m["parts"] for m in models[:2]] == [["embedding"], ["embedding"]]
+    assert models[2]["parts"] == ["trees", "centroids"]
     details = client.get("/v1/models/words").json()
     assert details["about"][0].startswith("Trained on ") and "threshold" not in details["about"][0]
     assert (
         details["metrics"] == {"P@1": 0.5}
         and len(details["singular_values"]) == details["rank"] == 12
     )
-    assert details["settings"]["decoder"] == "ridge" and "trees" not in details["settings"]
+    parts = details["settings"]["parts"]
+    assert parts["embedding"]["settings"]["decoder"] == "ridge" and "trees" not in parts
 
 
 def test_a_model_without_an_embedding_is_served(
@@ -217,23 +241,23 @@ def test_a_model_without_an_embedding_is_served(
     texts = (documents.texts or [])[:7]
     answer = ask(client, model="fast", texts=texts, top_k=3, explain=True)
     assert labels(answer) == load(fast_model).predict_topk(texts, k=3)[0].tolist()
-    for one in answer[0]:
-        why = one["explanation"]
+    for prediction in answer[0]:
+        why = prediction["explanation"]
         total = (
             why["base"]
             + why["comparison"]
             + sum(word["contribution"] for word in why["words"])
             + why["rest"]
         )
-        assert total == pytest.approx(why["score"], abs=1e-4)
+        assert total == pytest.approx(why["log_odds"], abs=1e-4)
     details = client.get("/v1/models/fast").json()
     assert details["rank"] is None and details["singular_values"] == []
-    assert details["settings"]["scorers"] and "decoder" not in details["settings"]
-    label = documents.label_names[7]
+    assert list(details["settings"]["parts"]) == ["trees", "centroids"]
+    label = documents.label_ids[7]
     near = client.get(f"/v1/labels/{label}/neighbors", params={"k": 4, "model": "fast"}).json()[
         "neighbors"
     ]
-    assert sum(one["label"].split("/")[0] == label.split("/")[0] for one in near) >= 2
+    assert sum(neighbor["label"].split("/")[0] == label.split("/")[0] for neighbor in near) >= 2
     assert client.get("/v1/map", params={"model": "fast"}).json()["state"] == "ready"
 
 
@@ -251,8 +275,10 @@ def test_requests_in_the_format_of_annif(client: httpx.Client, documents: Datase
         "metadata_title": "of the document",
     }
     results = client.post(endpoint, data=form).json()["results"]
-    assert len(results) == 3 and {one["uri"] for one in results} <= set(documents.label_names)
-    assert all(0 <= one["score"] <= 1 for one in results)
+    assert len(results) == 3 and {suggestion["uri"] for suggestion in results} <= set(
+        documents.label_ids
+    )
+    assert all(0 <= suggestion["score"] <= 1 for suggestion in results)
     for wrong in (
         {},
         {"text": "a", "limit": "0"},

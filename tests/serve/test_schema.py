@@ -42,7 +42,7 @@ def try_out(operation: Any, mode: GenerationMode, data: Any) -> None:
 
 def test_the_description_holds(address: str) -> None:
     description = schemathesis.openapi.from_url(f"{address}/openapi.json")
-    operations = [found.ok() for found in description.get_all_operations()]
+    operations = [operation.ok() for operation in description.get_all_operations()]
     assert {operation.path for operation in operations} >= {
         "/v1/predict",
         "/v1/labels/{label}/neighbors",

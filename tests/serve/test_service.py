@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
@@ -21,6 +22,7 @@ import pytest
 from rembrandt import TextFeatures
 from rembrandt import load as load_model
 from rembrandt.errors import DataError
+from rembrandt.estimators.requests import rows_of
 from rembrandt.explore.neighbors import unit_vectors
 from rembrandt.serve import running
 from rembrandt.serve.app import create_app
@@ -59,21 +61,21 @@ def test_jobs_that_wait_become_one_batch() -> None:
         first = asyncio.create_task(batcher.submit(Job(0)))
         while not batches:
             await asyncio.sleep(0.001)
-        rest = [
+        others = [
             asyncio.create_task(batcher.submit(Job(i, n_rows=9 if i == 6 else 1)))
             for i in range(1, 8)
         ]
         await asyncio.sleep(0)  # all of them are in the queue
         submitted.set()
-        found = await asyncio.gather(first, *rest, return_exceptions=True)
+        results = await asyncio.gather(first, *others, return_exceptions=True)
         await batcher.close()
         with pytest.raises(RequestError, match="shutting down"):
             await batcher.submit(Job(9))
-        return found
+        return results
 
-    found = asyncio.run(main())
+    results = asyncio.run(main())
     assert batches == [[0], [1, 2, 3, 4], [5], [6], [7]]  # 6 is larger than a batch
-    assert isinstance(found.pop(3), ValueError) and found == [
+    assert isinstance(results.pop(3), ValueError) and results == [
         [0],
         [10],
         [20],
@@ -94,9 +96,9 @@ def test_others_are_computed_between_the_jobs_of_one_request() -> None:
     async def main() -> list[Any]:
         batcher = Batcher(work, Limits(batch=2), Metrics())
         large = batcher.submit(*(Job(i, n_rows=2) for i in range(50)))
-        found = await asyncio.gather(large, batcher.submit(Job(50)), batcher.submit(Job(51)))
+        results = await asyncio.gather(large, batcher.submit(Job(50)), batcher.submit(Job(51)))
         await batcher.close()
-        return found
+        return results
 
     assert asyncio.run(main()) == [list(range(50)), [50], [51]]
     assert batches[:3] == [[0], [50, 51], [1]] and len(batches) == 51
@@ -174,7 +176,7 @@ def test_a_replaced_model_is_freed_without_a_garbage_collection(
     monkeypatch.setattr(running.Server, "run", lambda *_: None)
     monkeypatch.setattr(running.signal, "signal", lambda *_: None)
     before = gc.get_freeze_count()
-    running.run(cast(Any, None), cast(Any, None))
+    running.run(cast(Any, SimpleNamespace(limits=Limits())), cast(Any, None))
     gc.disable()
     try:
         assert gc.get_freeze_count() > before
@@ -202,9 +204,9 @@ def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:
         stop, answers = threading.Event(), []
 
         def load() -> None:
-            with httpx.Client(base_url=url, headers=right, timeout=60) as own:
+            with httpx.Client(base_url=url, headers=right, timeout=60) as session:
                 while not stop.is_set():
-                    answer = own.post("/v1/predict", json={"texts": [text], "top_k": 1})
+                    answer = session.post("/v1/predict", json={"texts": [text], "top_k": 1})
                     answers.append((answer.status_code, answer.json().get("version")))
 
         threads = [threading.Thread(target=load) for _ in range(4)]
@@ -248,25 +250,25 @@ def test_a_model_with_an_encoder_is_served(tmp_path: Path) -> None:
     ):
         asked = {"texts": texts, "top_k": 3, "explain": True}
         for _ in range(2):
-            found = client.post("/v1/predict", json=asked).json()["predictions"]
-            assert [[one["label"] for one in row] for row in found] == again.predict_topk(
-                texts, k=3
-            )[0].tolist()
-            words = [word["word"] for word in found[1][0]["explanation"]["words"]]
+            predictions = client.post("/v1/predict", json=asked).json()["predictions"]
+            assert [
+                [prediction["label"] for prediction in row] for row in predictions
+            ] == again.predict_topk(texts, k=3)[0].tolist()
+            words = [word["word"] for word in predictions[1][0]["explanation"]["words"]]
             assert words.count("the encoder") == 1 and not any(
                 word.startswith("encoder ") for word in words
             )
             assert (
                 client.post("/v1/models/encoded/reload").status_code == 200
             )  # and keeps the encoder
-        row = again.rows(texts[1:2])
+        row = rows_of(again, texts[1:2]).features
         names = again.text_.get_feature_names_out()[row.indices]
         vector = {name: float(value) for name, value in zip(names, row.data, strict=True)}
         by_vector = client.post("/v1/predict", json={"vectors": [vector], "top_k": 3}).json()[
             "predictions"
         ][0]
-        assert [one["score"] for one in by_vector] == pytest.approx(
-            [one["score"] for one in found[1]], abs=1e-4
+        assert [prediction["probability"] for prediction in by_vector] == pytest.approx(
+            [prediction["probability"] for prediction in predictions[1]], abs=1e-4
         )
         fit(data, path, text=TextFeatures(encoder=Letters(5)))
         refused = client.post("/v1/models/encoded/reload")
@@ -289,15 +291,17 @@ def test_label_vectors_are_computed_once(model: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("rembrandt.serve.labels.unit_vectors", slow)
     labels = Labels(load_model(model))
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: labels.neighbors(0, 3, 0), range(8)))
-    assert len(begun) == 1 and len(found[0]) == 3 and all(each == found[0] for each in found)
+        answers = list(pool.map(lambda _: labels.neighbors(0, 3, 0), range(8)))
+    assert (
+        len(begun) == 1 and len(answers[0]) == 3 and all(answer == answers[0] for answer in answers)
+    )
 
 
 def accepted(metrics: str) -> float:
     """Texts that were computed or wait."""
     return sum(
-        float(found)
-        for found in re.findall(r"^rembrandt_(?:batch_texts_sum|queue_texts) (\S+)", metrics, re.M)
+        float(number)
+        for number in re.findall(r"^rembrandt_(?:batch_texts_sum|queue_texts) (\S+)", metrics, re.M)
     )
 
 
@@ -313,7 +317,7 @@ def test_accepted_requests_are_answered_at_shutdown(model: Path) -> None:
         asked = [pool.submit(client.post, "/v1/predict", json=body) for _ in range(8)]
         until(lambda: accepted(client.get("/metrics").text) >= 8 * 20)
         process.send_signal(signal.SIGTERM)
-        assert [each.result().status_code for each in asked] == [200] * 8
+        assert [response.result().status_code for response in asked] == [200] * 8
         out, err = process.communicate(timeout=30)
         assert process.returncode == 0 and "Finished." in out and "Traceback" not in err
 
@@ -329,3 +333,61 @@ def test_a_missing_extra_is_one_message(model: Path) -> None:
         and "pip install 'rembrandt[serve]'" in ran.stderr
         and "Traceback" not in ran.stderr
     )
+
+
+def test_one_limit_for_all_routes(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that are no predictions take an eighth of the places, and predictions the others."""
+    begun: list[str] = []
+    free = threading.Event()
+
+    def slow(labels: Labels, query: str, limit: int) -> list[int]:
+        begun.append(query)
+        free.wait(30)
+        return []
+
+    prediction = {"texts": ["a"]}
+    with (
+        served({"words": model}, Limits(requests=16)) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        monkeypatch.setattr(Labels, "search", slow)
+        held = [pool.submit(client.get, "/v1/labels") for _ in range(2)]
+        until(lambda: len(begun) == 2)
+        for path in ("/v1/labels", "/v1/map", "/v1/labels/x/neighbors", "/v1/models", "/"):
+            refused = client.get(path)
+            assert refused.status_code == 429
+            assert int(refused.headers["retry-after"]) >= 1
+            assert "2 other requests" in refused.json()["error"]["message"]
+        for path in ("/healthz", "/metrics"):
+            assert client.get(path).status_code == 200
+        assert client.post("/v1/predict", json=prediction).status_code == 200
+        free.set()
+        assert [answer.result().status_code for answer in held] == [200, 200]
+        assert client.get("/v1/map").status_code == 200
+
+
+def test_predictions_have_a_limit_too(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = threading.Event()
+    free = threading.Event()
+
+    def work(jobs: Sequence[PredictJob]) -> list[Any]:
+        started.set()
+        free.wait(30)
+        return [[[]] for _ in jobs]
+
+    monkeypatch.setattr("rembrandt.serve.app.predict", work)
+    prediction = {"texts": ["a"]}
+    with (
+        served({"words": model}, Limits(requests=1)) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        held = pool.submit(client.post, "/v1/predict", json=prediction)
+        assert started.wait(30)
+        refused = client.post("/v1/predict", json=prediction)
+        assert refused.status_code == 429
+        assert "busy with 1 request;" in refused.json()["error"]["message"]
+        free.set()
+        assert held.result().status_code == 200
+        assert client.post("/v1/predict", json=prediction).status_code == 200

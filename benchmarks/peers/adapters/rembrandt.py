@@ -6,6 +6,7 @@ import rembrandt  # before NumPy, because it sets how long idle threads of OpenB
 from benchmarks.peers.harness import Adapter, main
 from rembrandt.data import Dataset
 from rembrandt.data.reader import read
+from rembrandt.estimators.requests import top_columns
 
 WARM_ROWS = 500
 LONG = 50  # labels with probabilities, for the threshold with the best F1
@@ -18,7 +19,7 @@ class Rembrandt(Adapter):
         small = rembrandt.RembrandtClassifier(**self.settings, random_state=0).fit_dataset(
             _dataset(train.X[few], train.Y[few])
         )
-        small.top_columns(test.X[:1], 5)
+        top_columns(small, test.X[:1], 5)
         file = self.folder / "few.txt"
         with (self.data / "train.txt").open() as lines:
             header, *rows = islice(lines, 3)
@@ -39,17 +40,17 @@ class Rembrandt(Adapter):
         self.model.save(self.model_folder)
 
     def top_k(self, test, k):
-        return self.model.top_columns(test.X, k)[0]
+        return top_columns(self.model, test.X, k)[0]
 
     def more(self, test, k):
         """Return the best labels with probabilities, those of the option for the tail, and the
         predicted label sets.
         """
-        labels, probabilities = self.model.top_columns(test.X, LONG)
+        labels, probabilities = top_columns(self.model, test.X, LONG)
         found = {
             "long": labels,
             "probabilities": probabilities,
-            "tail": self.model.top_columns(test.X, k, tail=True)[0],
+            "tail": top_columns(self.model, test.X, k, tail=True)[0],
         }
         if not self.model.model_.multiclass:
             sets = self.model.predict(test.X)
@@ -58,7 +59,7 @@ class Rembrandt(Adapter):
 
 
 def _dataset(X, Y):
-    return Dataset.build(Y, X, label_names=[str(label) for label in range(Y.shape[1])])
+    return Dataset.build(Y, X, label_ids=[str(label) for label in range(Y.shape[1])])
 
 
 if __name__ == "__main__":

@@ -24,12 +24,12 @@ from rembrandt.annif.documents import (
     save_documents,
 )
 from rembrandt.annif.settings import classifier_from, unknown_settings
-from rembrandt.errors import RembrandtError
+from rembrandt.errors import RembrandtError, counted
 from rembrandt.estimators import RembrandtClassifier, load
+from rembrandt.estimators.requests import prediction_model, rows_of
 from rembrandt.linalg.threads import at_most
 from rembrandt.predict import Request, answer
 from rembrandt.progress import Report, bars
-from rembrandt.recipe import Recipe
 
 # Annif sorts by score alone: ranks reduce scores by this fraction, so that equal ones keep their
 # order
@@ -42,9 +42,8 @@ class RembrandtBackend(AnnifLearningBackend):
     name = "rembrandt"
 
     _classifier: RembrandtClassifier | None = None
-    _subjects: NDArray[
-        np.int64
-    ]  # the vocabulary's number of each label; -1 if the vocabulary no longer has it
+    # The vocabulary's number of each label; -1 if the vocabulary no longer has it.
+    _subjects: NDArray[np.int64]
 
     @property
     def is_trained(self) -> bool:
@@ -74,32 +73,37 @@ class RembrandtBackend(AnnifLearningBackend):
             classifier = self._load(params)
             documents = load_documents(self._documents)
             if len(documents) != classifier.n_train_:
-                found = f"{self._documents} has {len(documents)} documents"
-                trained = f"the model was trained on {classifier.n_train_}"
-                raise RembrandtError(f"{found} but {trained}; train the project again")
+                stored = f"{self._documents} has {counted(len(documents), 'document')}"
+                trained = f"the model was trained on {classifier.n_train_:,}"
+                raise RembrandtError(f"{stored} but {trained}; train the project again")
             documents += self._read(corpus, "learn from", report)
-            recipe = Recipe.from_json(classifier.settings_)
-            self._save(
-                classifier.fit_dataset(as_dataset(documents), report, recipe=recipe), documents
-            )
+            settings = classifier.model_.settings
+            classifier.fit_dataset(as_dataset(documents), report, settings=settings)
+            self._save(classifier, documents)
 
     def _suggest_batch(self, documents: list[Any], params: dict[str, Any]) -> Any:
-        classifier, subjects = self._classifier, self._subjects
+        classifier = self._classifier
+        subjects = self._subjects
         assert classifier is not None  # Annif calls initialize first
         with self._annif_errors():
-            rows = classifier.rows([self._analyze(document.text) for document in documents])
+            rows = rows_of(classifier, [self._analyze(document.text) for document in documents])
             allowed = np.flatnonzero(subjects >= 0)
             k = min(int(params["limit"]), len(allowed))
-            restricted = None if len(allowed) == len(subjects) else allowed
-            ranked = answer(classifier.device_model(), Request(rows, k, allowed=restricted))
-            best = ranked.labels
-            scores = ranked.probabilities * (1 - _STEP * np.arange(best.shape[1]))
-        found = best >= 0
-        where = np.repeat(np.arange(len(best)), found.sum(axis=1)), subjects[best[found]]
-        shape = len(documents), len(self.project.subjects)
-        return SuggestionBatch(
-            sparse.coo_array((scores[found].astype(np.float32), where), shape=shape).tocsr()
+            request = Request(rows, k)
+            if len(allowed) < len(subjects):
+                request = Request(rows, k, allowed=allowed)
+            ranked = answer(prediction_model(classifier), request)
+        ranks = np.arange(ranked.labels.shape[1])
+        scores = (ranked.probabilities * (1 - _STEP * ranks)).astype(np.float32)
+        is_label = ranked.labels >= 0
+        n_labels = is_label.sum(axis=1)
+        document_numbers = np.repeat(np.arange(len(documents)), n_labels)
+        subject_numbers = subjects[ranked.labels[is_label]]
+        shape = (len(documents), len(self.project.subjects))
+        suggestions = sparse.coo_array(
+            (scores[is_label], (document_numbers, subject_numbers)), shape=shape
         )
+        return SuggestionBatch(suggestions.tocsr())
 
     @property
     def _model(self) -> Path:
@@ -113,18 +117,17 @@ class RembrandtBackend(AnnifLearningBackend):
         """Return the words of the project's analyzer (stems, lemmas), or the text if the project
         has none.
         """
-        return (
-            " ".join(self.project.analyzer.tokenize_words(text))
-            if self.project.analyzer_spec
-            else text
-        )
+        if not self.project.analyzer_spec:
+            return text
+        return " ".join(self.project.analyzer.tokenize_words(text))
 
     def _read(self, corpus: Any, purpose: str, report: Report) -> list[Document]:
         if corpus.is_empty():
             raise NotSupportedException(f"there are no documents to {purpose}")
         documents, n_ignored = read_corpus(corpus, self.project.subjects, self._analyze, report)
         if n_ignored:
-            self.warning(f"{n_ignored} documents have no subject of the vocabulary and are ignored")
+            ignored = counted(n_ignored, "document")
+            self.warning(f"ignored {ignored} without a subject of the vocabulary")
         return documents
 
     def _load(self, params: dict[str, Any]) -> RembrandtClassifier:
@@ -140,29 +143,30 @@ class RembrandtBackend(AnnifLearningBackend):
         do not match.
         """
         self._use(classifier)
-        subjects, language = self.project.subjects, self.project.vocab_lang
-        names = {
-            uri: subjects[number].labels[language]
-            for uri, number in zip(
-                classifier.classes_.tolist(), self._subjects.tolist(), strict=True
-            )
-            if number >= 0 and language in subjects[number].labels
-        }
+        subjects = self.project.subjects
+        language = self.project.vocab_lang
+        names = {}
+        uris = classifier.classes_.tolist()
+        for uri, number in zip(uris, self._subjects.tolist(), strict=True):
+            if number >= 0 and language in subjects[number].labels:
+                names[uri] = subjects[number].labels[language]
         if names:
             classifier.set_label_names(names)
         classifier.save(self._model, force=True)
         save_documents(self._documents, documents)
-        self.info(f"trained on {len(documents)} documents with {len(classifier.classes_)} subjects")
+        n_documents = counted(len(documents), "document")
+        n_subjects = counted(len(classifier.classes_), "subject")
+        self.info(f"trained on {n_documents} with {n_subjects}")
 
     def _use(self, classifier: RembrandtClassifier) -> None:
         self._classifier = classifier
-        found = (
-            self.project.subjects.by_uri(uri, warnings=False)
-            for uri in classifier.classes_.tolist()
-        )
-        self._subjects = np.array(
-            [-1 if number is None else number for number in found], dtype=np.int64
-        )
+        numbers = []
+        for uri in classifier.classes_.tolist():
+            number = self.project.subjects.by_uri(uri, warnings=False)
+            if number is None:
+                number = -1
+            numbers.append(number)
+        self._subjects = np.array(numbers, dtype=np.int64)
 
     @contextmanager
     def _annif_errors(self) -> Iterator[None]:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from configparser import ConfigParser
 from typing import Any
 
+from rembrandt.declarations import FLAT, SETTINGS_TYPES
 from rembrandt.errors import SettingsError
 from rembrandt.estimators import RembrandtClassifier
 from rembrandt.features.text import TextFeatures
-from rembrandt.settings import FLAT, EmbeddingSettings, Setting, TreeSettings
+from rembrandt.settings import Setting
 
 # Settings that Annif itself reads from a project's section.
 _ANNIF_SETTINGS = {
@@ -58,21 +59,16 @@ def classifier_from(settings: Mapping[str, Any]) -> RembrandtClassifier:
     """
     text = TextFeatures(**_text_parameters(settings))
     parameters: dict[str, Any] = {"random_state": 0, "text": text}
-    embedding = {}
-    trees = {}
+    of_parts: dict[str, dict[str, Any]] = {}
     for name in FLAT.keys() & settings.keys():
         setting = FLAT[name]
         value = _value(setting, settings[name])
-        if setting.group == "embedding":
-            embedding[setting.name] = value
-        elif setting.group == "trees":
-            trees[setting.name] = value
+        if setting.group and not setting.is_parameter:
+            of_parts.setdefault(setting.group, {})[setting.name] = value
         else:
             parameters[setting.name] = value
-    if embedding:
-        parameters["embedding"] = EmbeddingSettings(**embedding)
-    if trees:
-        parameters["trees"] = TreeSettings(**trees)
+    for part, values in of_parts.items():
+        parameters[part] = SETTINGS_TYPES[part](**values)
     return RembrandtClassifier(**parameters)
 
 

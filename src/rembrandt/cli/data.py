@@ -12,7 +12,7 @@ from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import decimal, folder_size
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.settings import TextSettings
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, counted
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
@@ -91,8 +91,8 @@ def convert(
     notes = store.manifest.notes.sentences()
     n_shards = len(store.shards)
     counts = (
-        f"{store.n:,} examples of {store.d:,} features and {store.c:,} labels in {n_shards:,} "
-        "shards"
+        f"{counted(store.n, 'example')} of {counted(store.d, 'feature')} "
+        f"and {counted(store.c, 'label')} in {counted(n_shards, 'shard')}"
     )
     console.say(f"{output} contains {counts} ({decimal(size)}).", *notes)
     console.say(f"Fit a model: {command('fit', output, '--output', 'MODEL')}")

@@ -13,9 +13,10 @@ from rembrandt.cli.options import option
 from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading, data_set_reading
 from rembrandt.cli.saved import SavedModel, fit_facts
+from rembrandt.declarations import FLAT
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
-from rembrandt.settings import FLAT, Preset
+from rembrandt.settings import Preset
 
 if TYPE_CHECKING:
     from rembrandt.data import Dataset

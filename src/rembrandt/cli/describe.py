@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rembrandt.cli.console import Console
 from rembrandt.cli.output import decimal, folder_size
+from rembrandt.errors import counted
 
 if TYPE_CHECKING:
     from rembrandt.data import Dataset
@@ -32,13 +33,15 @@ def command(*words: str | Path) -> str:
 
 def data_lines(data: Dataset, source: str) -> list[str]:
     """Return what was read, and what the reader noted."""
-    what = "texts"
+    examples = counted(data.n_examples, "text")
     if data.X is not None:
-        what = f"examples of {data.X.shape[1]:,} features"
+        n_features = counted(data.X.shape[1], "feature")
+        examples = f"{counted(data.n_examples, 'example')} of {n_features}"
     if data.vectors is not None:
-        what += f" with vectors of {data.vectors.shape[1]:,} dimensions"
+        examples += f" with vectors of {counted(data.vectors.shape[1], 'dimension')}"
+    labels = counted(data.n_labels, "label")
     per_example = data.Y.nnz / max(1, data.n_examples)
-    counts = f"{data.n_examples:,} {what}, {data.n_labels:,} labels, {per_example:.1f} per example"
+    counts = f"{examples}, {labels}, {per_example:.1f} per example"
     return [f"Read {source}: {counts} ({data.task}).", *data.notes.sentences()]
 
 
@@ -51,11 +54,7 @@ def saved_line(path: Path, seconds: float, what: str = "Fitted") -> str:
 def choice_lines(classifier: RembrandtClassifier) -> list[str]:
     """Return what was chosen, and why."""
     chosen = classifier.describe()["chosen"]
-    lines = [f"Scorers: {chosen['words']}."]
-    if chosen["rank_reason"]:
-        rank = classifier.settings_["rank"]
-        lines.append(f"Rank {rank:,}: {chosen['rank_reason']}.")
-    return [*lines, *chosen["why"]]
+    return [f"Parts: {chosen['words']}.", *chosen["why"]]
 
 
 def show_measures(console: Console, measured: Measured) -> None:
@@ -114,7 +113,7 @@ def show_deciles(console: Console, deciles: list[Decile]) -> None:
 
 
 def show_blends(console: Console, blends: Sequence[Mapping[str, Any]]) -> None:
-    """Print what every combination of scorers reached on held-out examples, the chosen one
+    """Print what every combination of parts reached on held-out examples, the chosen one
     marked.
     """
     from rembrandt.metrics.percent import percent
@@ -123,43 +122,39 @@ def show_blends(console: Console, blends: Sequence[Mapping[str, Any]]) -> None:
     for blend in sorted(blends, key=lambda blend: -blend["quality"]):
         star = _star(blend["chosen"])
         measures = [percent(blend[name], 2, "") for name in ("p@1", "p@3", "p@5", "quality")]
-        rows.append([star, " + ".join(blend["scorers"]), *measures])
-    console.table(["", "scorers", "P@1", "P@3", "P@5", "compared by"], rows, left=(0, 1))
+        rows.append([star, " + ".join(blend["parts"]), *measures])
+    console.table(["", "parts", "P@1", "P@3", "P@5", "compared by"], rows, left=(0, 1))
 
 
 def show_trials(console: Console, trials: Sequence[Mapping[str, Any]]) -> None:
-    """Print trials, the best of each rung last; a star marks the settings that were chosen."""
+    """Print trials by part, the best last; a star marks the settings that were chosen."""
     from rembrandt.metrics.percent import percent
-    from rembrandt.model.description import recipe_words
 
     # Only a search with a budget measures times.
     is_timed = any("seconds" in trial for trial in trials)
-    header = ["", "rung", "rows", "candidate", "P@1", "P@3", "P@5", "outcome"]
+    header = ["", "part", "settings", "P@1", "P@3", "P@5", "outcome"]
     if is_timed:
         header.append("s")
     rows = []
     for trial in sorted(trials, key=_best_last):
-        n_rows = f"{trial['rows']:,}"
-        if trial["cuts"] != 1:
-            n_rows = f"{trial['cuts']} × {n_rows}"
         precisions = [percent(trial[name], 2, "") for name in ("p@1", "p@3", "p@5")]
         row = [
             _star(trial["outcome"] == "chosen"),
-            str(trial["rung"]),
-            n_rows,
-            recipe_words(trial),
+            trial["part"],
+            trial["words"],
             *precisions,
             trial["outcome"],
         ]
         if is_timed:
-            row.append(f"{trial['seconds']:.1f}")
+            seconds = trial.get("seconds")
+            row.append("" if seconds is None else f"{seconds:.1f}")
         rows.append(row)
-    console.table(header, rows, left=(0, 1, 3, 7))
+    console.table(header, rows, left=(0, 1, 2, 6))
 
 
-def _best_last(trial: Mapping[str, Any]) -> tuple[int, bool, float]:
-    """Return a key that sorts trials by rung and quality, the chosen one last."""
-    return trial["rung"], trial["outcome"] == "chosen", trial["quality"]
+def _best_last(trial: Mapping[str, Any]) -> tuple[str, bool, float]:
+    """Return a key that sorts trials by part and quality, the chosen one last."""
+    return trial["part"], trial["outcome"] == "chosen", trial["quality"]
 
 
 def _star(is_chosen: bool) -> str:

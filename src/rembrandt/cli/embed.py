@@ -10,6 +10,8 @@ from rembrandt.cli.output import atomic_file, check_file_target
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.saved import open_model
 from rembrandt.cli.settings import TextSettings
+from rembrandt.errors import counted, printable
+from rembrandt.explore.cells import harmless_cell
 
 
 def embed(
@@ -29,6 +31,7 @@ def embed(
     device: options.Device = "cpu",
     n_iter: options.PowerIterations = 1,
     scheduler: options.Scheduler = None,
+    verbatim_cells: options.VerbatimCells = False,
     force: options.Force = False,
     console: Console,
 ) -> None:
@@ -36,8 +39,8 @@ def embed(
 
     The options of data, model and text are for labelled examples; the vectors of a model are
     written unchanged. A .npz file has the arrays names, vectors and singular_values; a .tsv file
-    has one line per label. For distances between labels, multiply the vectors by the square roots
-    of the singular values.
+    has one line per label, and a ' before names that a spreadsheet would run. For distances between
+    labels, multiply the vectors by the square roots of the singular values.
     """
     check_file_target(output, force, (".npz", ".tsv"))
     from rembrandt.data.store import is_store
@@ -64,16 +67,16 @@ def embed(
             verbose=int(not console.quiet),
         )
         fitted.fit(X, data.Y, data.weights)
-        names = data.label_names
+        names = data.label_ids
     vectors = fitted.embedding_
     values = fitted.singular_values_
     with atomic_file(output) as file:
         if output.suffix == ".npz":
             _write_npz(file, names, vectors, values)
         else:
-            _write_tsv(file, names, vectors)
+            _write_tsv(file, names, vectors, verbatim_cells)
     n, k = vectors.shape
-    console.say(f"Wrote {n:,} label vectors of {k:,} dimensions to {output}.")
+    console.say(f"Wrote {counted(n, 'label vector')} of {counted(k, 'dimension')} to {output}.")
     console.result(
         {"output": str(output), "n_labels": n, "n_components": k, "singular_values": values}
     )
@@ -86,8 +89,12 @@ def _write_npz(file: BinaryIO, names: Sequence[str], vectors: Any, values: Any) 
     np.savez(file, names=name_array, vectors=vectors, singular_values=values)
 
 
-def _write_tsv(file: BinaryIO, names: Sequence[str], vectors: Any) -> None:
+def _write_tsv(file: BinaryIO, names: Sequence[str], vectors: Any, verbatim_cells: bool) -> None:
+    """Write one line per label; control characters are always escaped, as lines have no quotes."""
+    cell = harmless_cell
+    if verbatim_cells:
+        cell = printable
     for name, vector in zip(names, vectors, strict=True):
         numbers = [f"{value:.7g}" for value in vector]
-        line = "\t".join([name, *numbers])
+        line = "\t".join([cell(name), *numbers])
         file.write(f"{line}\n".encode())

@@ -7,6 +7,7 @@ from rembrandt.cli.console import Console
 from rembrandt.cli.describe import data_lines, show_deciles, show_measures
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.saved import open_model
+from rembrandt.errors import counted
 
 
 def evaluate(
@@ -42,8 +43,7 @@ def evaluate(
     notes = measured.data.notes
     console.say(*data_lines(data, file))
     if notes.unseen_labels:
-        uses = f"they occur {notes.unseen_label_uses:,} times and count as not found"
-        console.say(f"{notes.unseen_labels:,} labels did not occur in training; {uses}.")
+        console.say(_unseen(notes.unseen_labels, notes.unseen_label_uses))
     console.say("")
     show_measures(console, measured)
     document = {"model": str(model), "file": file, "tail": ranking.tail, **measured.document()}
@@ -52,3 +52,14 @@ def evaluate(
         show_deciles(console, measured.deciles)
         document["deciles"] = measured.decile_documents()
     console.result(document)
+
+
+def _unseen(n_labels: int, n_uses: int) -> str:
+    """Return a sentence about true labels that the model cannot predict."""
+    times = "once"
+    if n_uses != 1:
+        times = counted(n_uses, "time")
+    consequence = f"they occur {times} and count as not found"
+    if n_labels == 1:
+        consequence = f"it occurs {times} and counts as not found"
+    return f"{counted(n_labels, 'label')} did not occur in training; {consequence}."

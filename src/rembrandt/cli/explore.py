@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import atomic_file, check_file_target, decimal
 from rembrandt.cli.reading import Reading, TextReading
 from rembrandt.cli.saved import SavedModel, open_model
+from rembrandt.errors import counted
 
 if TYPE_CHECKING:
     from rembrandt.explore.confusions import Confusion
@@ -46,14 +48,12 @@ def explain(
     Log-odds are exactly the sum of what an empty example gets, what the words of the example add,
     and what the comparison with its other labels adds.
     """
-    from rembrandt.explore.explain import explain as explain_examples
-
     with console.progress() as report:
         saved = open_model(model)
         chosen = saved.find_all(label)
         data = saved.read(file, reading, report, unlabelled=True)
         data = data.rows(range(min(rows, data.n_examples)))
-        explanations = explain_examples(saved.classifier, data.inputs, chosen, top_k)
+        explanations = saved.classifier.explain(data.inputs, chosen, top_k)
     documents = []
     for row, row_explanations in enumerate(explanations):
         heading = f"example {row + 1}"
@@ -66,7 +66,7 @@ def explain(
             document = saved.labels.named(column) | explanation.document(words)
             row_documents.append(document)
             shown = saved.labels.shown(column)
-            console.say(f"  {shown}: {document['score']:.3f} = {_terms(document)}")
+            console.say(f"  {shown}: {document['log_odds']:.3f} = {_terms(document)}")
         documents.append(row_documents)
     console.result({"model": str(model), "file": file, "explanations": documents})
 
@@ -101,6 +101,7 @@ def confusions(
 
     Pairs are sorted by how far they exceed chance.
     """
+    from rembrandt.estimators.requests import dataset_rows
     from rembrandt.explore.confusions import confusions as find_confusions
     from rembrandt.metrics.percent import percent
     from rembrandt.predict import Request, answer
@@ -112,7 +113,7 @@ def confusions(
         data = saved.read(file, reading, report).align_labels(label_names)
         default_k = 1 if classifier.model_.multiclass else 5
         k = top_k or default_k
-        rows = classifier.dataset_rows(data, report)
+        rows = dataset_rows(classifier, data, report)
         ranked = answer(classifier.model_, Request(rows, k), report).labels
         confused = find_confusions(data.Y, ranked, pairs, examples)
     cells = []
@@ -130,7 +131,7 @@ def confusions(
             quotes += ["", f"{true}, predicted as {predicted}:"]
             quotes += [f"  {text[:_SHOWN_CHARACTERS]}" for text in texts]
         documents.append(_confusion_document(saved, confusion) | {"texts": texts})
-    console.say(f"{data.n_examples:,} examples, {k} predictions each.", "")
+    console.say(f"{counted(data.n_examples, 'example')}, {counted(k, 'prediction')} each.", "")
     header = ["true and missed", "predicted instead", "times", "of its examples", "reverse"]
     console.table(header, cells, left=(0, 1))
     if examples:
@@ -178,7 +179,8 @@ def neighbors(
     about = labels.detailed(column)
     if about["description"]:
         console.say(f"{about['name']}: {about['description']}", "")
-    console.say(f"Nearest to {labels.shown(column)}, {counts[column]:,} times in training:")
+    examples = counted(int(counts[column]), "training example")
+    console.say(f"Nearest to {labels.shown(column)} ({examples}):")
     console.table(["label", "cosine", "in training"], rows)
     console.result(about | {"neighbors": documents})
 
@@ -190,13 +192,14 @@ def spectrum(model: options.ModelFolder, console: Console) -> None:
     classifier = open_model(model).classifier
     values = [float(value) for value in classifier.singular_values_]
     rank = len(values)
-    settings = classifier.settings_
-    if classifier.model_.embedding is None:
-        method = "Derived"
-        reason = f"from the label weights of {settings['scorers'][0]}"
-    else:
-        method = settings["method"]
-        reason = settings["rank_reason"] or "as requested"
+    model_ = classifier.model_
+    method = "Derived"
+    reason = f"from the label weights of {next(iter(model_.parts))}"
+    for name, part in model_.parts.items():
+        if part.label_vectors() is not None:
+            method = model_.settings.parts[name].settings.method
+            reason = part.facts()["rank_reason"] or "as set"
+            break
     console.say(f"{method} embedding, rank {rank:,}: {reason}.", "")
     console.say(f"{'rank':>7}  {'value':>9}")
     for plotted in _plotted_ranks(rank):
@@ -243,6 +246,7 @@ def map_labels(
         int | None, option("Only the most frequent labels, this many.", min=4)
     ] = None,
     seed: options.Seed = 0,
+    verbatim_cells: options.VerbatimCells = False,
     force: options.Force = False,
     console: Console,
 ) -> None:
@@ -250,21 +254,22 @@ def map_labels(
     other.
     """
     from rembrandt.explore.layout import check_installed
-    from rembrandt.explore.mapping import WRITERS, label_map
+    from rembrandt.explore.mapping import WRITERS, label_map, write_csv
 
+    writers = WRITERS | {".csv": partial(write_csv, verbatim_cells=verbatim_cells)}
     for path in output:
-        check_file_target(path, force, WRITERS)
+        check_file_target(path, force, writers)
     check_installed()
     with console.progress() as report:
         classifier = open_model(model).classifier
         laid_out = label_map(classifier, labels, seed, report)
         for path in output:
-            write = WRITERS[path.suffix]
+            write = writers[path.suffix]
             with atomic_file(path) as target:
                 write(laid_out, target)
     n_labels = len(laid_out.names)
     for path in output:
-        console.say(f"Wrote the positions of {n_labels:,} labels to {path}.")
+        console.say(f"Wrote the positions of {counted(n_labels, 'label')} to {path}.")
     outputs = [str(path) for path in output]
     console.result({"model": str(model), "n_labels": n_labels, "outputs": outputs})
 

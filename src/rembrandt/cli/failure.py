@@ -4,7 +4,6 @@ kind.
 The code is 1 for an error, 2 for a command that cannot be parsed and 130 for an interruption.
 """
 
-import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,8 +14,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rembrandt import memory
+from rembrandt.cli.streams import discard_output
+from rembrandt.declarations import SETTINGS
 from rembrandt.errors import RembrandtError, RembrandtWarning
-from rembrandt.settings import SETTINGS
 
 # Exit codes.
 FAILED = 1
@@ -111,7 +111,7 @@ def explained(options: Mapping[str, str]) -> Iterator[None]:
         except KeyboardInterrupt as error:
             raise _exit("interrupted; no incomplete output was left", INTERRUPTED) from error
         except BrokenPipeError as error:  # the reader of the output has closed it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_output()
             raise typer.Exit(FAILED) from error
         except MemoryError as error:
             line = with_options(memory.ran_out(error), _lowering(options), options)

@@ -16,7 +16,7 @@ from rembrandt.cli.output import check_model_target, folder_size
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.saved import fit_facts
 from rembrandt.cli.settings import Settings, TextSettings
-from rembrandt.errors import DataError, SettingsError
+from rembrandt.errors import DataError, SettingsError, counted
 
 if TYPE_CHECKING:
     from rembrandt.data import Dataset
@@ -117,6 +117,7 @@ def fit(
         "n_features": classifier.n_features_in_,
         "n_labels": data.n_labels,
         "settings": classifier.settings_,
+        "facts": classifier.facts_.to_json(),
         "selection": classifier.selection_,
         "notes": data.notes.sentences(),
     }
@@ -156,7 +157,8 @@ def described(console: Console, data: Dataset, file: Path) -> Dataset:
     n_texts = joined.n_examples - data.n_examples
     n_new = joined.n_labels - data.n_labels
     console.say(
-        f"{n_texts:,} labels have a text in {file}; {n_new:,} of them have no other example."
+        f"{file} has a text for {counted(n_texts, 'label')}, {n_new:,} of them without another "
+        "example."
     )
     return joined
 
@@ -167,9 +169,9 @@ def named(console: Console, data: Dataset, file: Path) -> Dataset:
     from rembrandt.data.labels import check_titles
 
     names = read_label_names(file)
-    n_named = check_titles(names, data.label_names, "label_names")
-    console.say(f"{n_named:,} of {data.n_labels:,} labels have a name in {file}.")
-    return replace(data, label_titles=names)
+    n_named = check_titles(names, data.label_ids, "label_names")
+    console.say(f"{file} has a name for {n_named:,} of {counted(data.n_labels, 'label')}.")
+    return replace(data, label_names=names)
 
 
 def prepare(

@@ -21,8 +21,6 @@ def info(model: options.ModelFolder, console: Console) -> None:
         console.say(f"The fit took {facts['fit_seconds']:.0f} s.")
     chosen = facts["chosen"]
     console.say("", f"Chosen: {chosen['words']}.", *chosen["why"])
-    if chosen["rank_reason"]:
-        console.say(f"Rank: {chosen['rank_reason']}.")
     if facts["quality"] is not None:
         console.say("", f"Quality: {facts['quality']['words']}")
     console.say(f"Threshold: {facts['threshold']['words']}")
@@ -32,10 +30,9 @@ def info(model: options.ModelFolder, console: Console) -> None:
     console.say(f"Version: fitted with {fitted_with}; this is {this_version}.", "")
     rows = []
     for component in facts["parts"]:
-        n_bytes = component["bytes"]
-        rows.append([component["name"], "-" if n_bytes is None else decimal(n_bytes)])
+        rows.append([component["name"], decimal(component["bytes"])])
     console.table(["part", "size"], rows)
-    if len(facts["blends"]) > 2:  # the blend and several scorers
+    if len(facts["blends"]) > 2:  # the blend and several parts
         console.say("")
         show_blends(console, facts["blends"])
     if len(facts["candidates"]) > 1:

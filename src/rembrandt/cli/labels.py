@@ -7,6 +7,7 @@ from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.options import option
 from rembrandt.cli.saved import open_model
+from rembrandt.errors import counted
 
 
 def labels(
@@ -41,8 +42,8 @@ def labels(
     n_named = sum(map(bool, index.titles or ()))
     n_described = sum(map(bool, index.descriptions or ()))
     console.say(
-        f"{model} has {len(index):,} labels, {n_named:,} with a name "
-        f"and {n_described:,} described.",
+        f"{model} has {counted(len(index), 'label')}, {n_named:,} with a name "
+        f"and {n_described:,} with a description.",
         "",
     )
     most_frequent = np.argsort(-counts, kind="stable")[:rows]

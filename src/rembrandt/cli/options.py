@@ -14,9 +14,9 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
+from rembrandt.declarations import FLAT
 from rembrandt.errors import SettingsError
-from rembrandt.settings import FLAT
-from rembrandt.settings import Method as MethodName
+from rembrandt.parts.embedding.settings import Method as MethodName
 from rembrandt.settings.kinds import Choice, Switch, Text
 
 # Panels of options in the help, in their order.
@@ -196,6 +196,13 @@ Unlabelled = Annotated[str, argument("FILE", "Examples, or lines of text; - is s
 NewModel = Annotated[Path, output_option("MODEL", "Folder to write the model to.")]
 NewFile = Annotated[Path, output_option("FILE", "File to write.")]
 Force = Annotated[bool, flag("--force", "Replace the output if it exists.")]
+VerbatimCells = Annotated[
+    bool,
+    flag(
+        "--verbatim-cells",
+        "Leave texts in .csv and .tsv as they are, even if a spreadsheet would run them.",
+    ),
+]
 LabelNames = Annotated[
     Path | None,
     option("Names of labels: a table of id, name and description, or SKOS.", DATA, metavar="FILE"),
@@ -234,7 +241,7 @@ def checked_device(device: str, scheduler: str | None, source: str) -> str:
     read.
     """
     from rembrandt.data.store import is_store
-    from rembrandt.engines.place import check_device
+    from rembrandt.engines.backend import check_device
 
     if scheduler is not None:
         device = f"dask:{scheduler}"

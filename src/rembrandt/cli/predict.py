@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,7 @@ from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import atomic_file, check_file_target
 from rembrandt.cli.reading import TextReading
 from rembrandt.cli.saved import open_model
-from rembrandt.errors import CONTROL, SettingsError, printable
+from rembrandt.errors import CONTROL, SettingsError, counted, printable
 
 if TYPE_CHECKING:
     from rembrandt.estimators.predictions import Predictions
@@ -37,8 +37,8 @@ def predict(
     top_k: Annotated[
         int | None, options.top_k_option("Labels per example, 5 unless a threshold is set.")
     ] = None,
-    threshold: Annotated[
-        bool, flag("--threshold", "Only labels that reach the threshold of the model.")
+    above_threshold: Annotated[
+        bool, flag("--above-threshold", "Only labels that reach the threshold of the model.")
     ] = False,
     min_probability: Annotated[
         float | None,
@@ -62,6 +62,7 @@ def predict(
     wide: Annotated[
         bool, flag("--wide", "One row per example in a file, not one per example and label.")
     ] = False,
+    verbatim_cells: options.VerbatimCells = False,
     force: options.Force = False,
     console: Console,
 ) -> None:
@@ -69,117 +70,178 @@ def predict(
 
     There is one line per example, with tabs between labels; with --json one JSON object. FILE needs
     no labels; for a model of texts it may be plain text, one example per line. A file to write has
-    the columns id, label, name, probability and rank. A text without a word that the model knows
-    gets no labels.
+    the columns id, label, name, probability and rank. In .csv and .tsv files, texts that a
+    spreadsheet would run as formulas have a ' before them. A text without a word that the model
+    knows gets no labels.
     """
     from rembrandt.estimators.predictions import Predictions
+    from rembrandt.estimators.requests import allowed_columns, dataset_rows, prediction_model
     from rembrandt.predict import Request, answer
 
     if output is not None:
         check_file_target(output, force, _SUFFIXES)
-    if threshold and min_probability is not None:
+    if above_threshold and min_probability is not None:
         raise SettingsError(
-            "the threshold of the model and a probability exclude each other; give one of the two"
+            "--above-threshold and --min-probability exclude each other; give one of the two"
         )
     with console.progress() as report:
         saved = open_model(model, ranking.device)
-        fitted = saved.classifier.device_model(
-            ranking.shortlist, report
-        )  # builds the index before anything is read
-        chosen = saved.find_all(include), saved.find_all(exclude)
+        # Builds the index before anything is read.
+        fitted = prediction_model(saved.classifier, ranking.shortlist, report)
+        included = saved.find_all(include)
+        excluded = saved.find_all(exclude)
         data = saved.read(file, reading, report, unlabelled=True, id=id)
-        rows = saved.classifier.dataset_rows(data, report)
+        rows = dataset_rows(saved.classifier, data, report)
+        tail = None
+        if ranking.tail:
+            tail = (ranking.propensity_a, ranking.propensity_b)
         request = Request(
             rows,
-            k=_largest_number(top_k, fitted, threshold, min_probability),
-            threshold=_smallest_probability(fitted, threshold, min_probability),
-            allowed=saved.classifier.allowed_columns(*chosen),
-            tail=(ranking.propensity_a, ranking.propensity_b) if ranking.tail else None,
+            k=_largest_number(top_k, fitted, above_threshold, min_probability),
+            threshold=_smallest_probability(fitted, above_threshold, min_probability),
+            allowed=allowed_columns(saved.classifier, included, excluded),
+            tail=tail,
         )
         ranked = answer(fitted, request, report)
-    labels = ranked.labels
-    ids = data.ids or range(1, rows.shape[0] + 1)
-    found = Predictions(ids, labels, ranked.probabilities, saved.labels)
-    if output is None:
-        for line in _json_lines(found) if console.json else _text_lines(found):
-            typer.echo(line)
-    else:
+    ids = data.ids or range(1, len(ranked.labels) + 1)
+    predictions = Predictions(ids, ranked.labels, ranked.probabilities, saved.labels)
+    if output is not None:
         with atomic_file(output) as target:
-            _write(found, output.suffix, wide, target)
-        n_empty = int((labels < 0).all(axis=1).sum())
-        none = f"; {n_empty:,} have none" if n_empty else ""
-        typer.echo(f"Wrote the labels of {len(labels):,} examples to {output}{none}.")
+            _write(predictions, output.suffix, wide, verbatim_cells, target)
+        typer.echo(_summary(predictions, output))
+    elif console.json:
+        _print(_json_lines(predictions))
+    else:
+        _print(_text_lines(predictions))
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(line)
+
+
+def _summary(predictions: Predictions, output: Path) -> str:
+    """Return what was written, and how many examples have no label."""
+    n_examples = counted(len(predictions.labels), "example")
+    sentence = f"Wrote the labels of {n_examples} to {output}"
+    n_empty = int((predictions.labels < 0).all(axis=1).sum())
+    if n_empty == 1:
+        sentence += "; 1 has none"
+    elif n_empty:
+        sentence += f"; {n_empty:,} have none"
+    return f"{sentence}."
 
 
 def _largest_number(
-    top_k: int | None, model: Model, threshold: bool, min_probability: float | None
+    top_k: int | None, model: Model, above_threshold: bool, min_probability: float | None
 ) -> int | None:
     """Return the largest number of labels of an example; None for all that reach a threshold."""
-    if threshold and model.multiclass:
+    if above_threshold and model.multiclass:
         return 1
-    if top_k is None and not threshold and min_probability is None:
+    if top_k is None and not above_threshold and min_probability is None:
         return DEFAULT_TOP_K
     return top_k
 
 
 def _smallest_probability(
-    model: Model, threshold: bool, min_probability: float | None
+    model: Model, above_threshold: bool, min_probability: float | None
 ) -> float | Any:
     """Return the probability that a label must reach; with one label a row the first is taken."""
-    if threshold and not model.multiclass:
+    if above_threshold and not model.multiclass:
         return model.threshold
     return min_probability or 0.0
 
 
-def _text_lines(found: Predictions) -> Iterator[str]:
+def _text_lines(predictions: Predictions) -> Iterator[str]:
     """A line for each example. A probability is never rounded to one."""
     from rembrandt.metrics.percent import probability
 
-    for labels, values in zip(found.labels.tolist(), found.probabilities.tolist(), strict=True):
-        pairs = zip(labels, values, strict=True)
-        yield "\t".join(
-            f"{printable(found.index.shown(i))} {probability(p)}" for i, p in pairs if i >= 0
-        )
+    labels = predictions.labels.tolist()
+    probabilities = predictions.probabilities.tolist()
+    for row_labels, row_probabilities in zip(labels, probabilities, strict=True):
+        cells = []
+        for column, value in zip(row_labels, row_probabilities, strict=True):
+            if column >= 0:
+                label = printable(predictions.index.shown(column))
+                cells.append(f"{label} {probability(value)}")
+        yield "\t".join(cells)
 
 
-def _json_lines(found: Predictions) -> Iterator[str]:
+def _json_lines(predictions: Predictions) -> Iterator[str]:
     """A JSON object for each example. JSON may contain characters that terminals act on; they are
     escaped.
     """
-    for document in found.documents():
+    for document in predictions.documents():
         text = json.dumps(document, ensure_ascii=False)
         yield CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _write(found: Predictions, suffix: str, wide: bool, target: Any) -> None:
-    if suffix == ".txt" or (suffix == ".jsonl" and wide):
-        lines = _text_lines(found) if suffix == ".txt" else _json_lines(found)
-        target.writelines(f"{line}\n".encode() for line in lines)
+def _write(
+    predictions: Predictions, suffix: str, wide: bool, verbatim_cells: bool, target: Any
+) -> None:
+    """Write predictions to a file in the format of its suffix."""
+    if suffix == ".txt":
+        _write_lines(_text_lines(predictions), target)
+        return
+    if suffix == ".jsonl" and wide:
+        _write_lines(_json_lines(predictions), target)
         return
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
-    table = pa.table(
-        {
-            name: pa.array(values, from_pandas=True)
-            for name, values in (found.wide() if wide else found.long()).items()
-        }
-    )
+    columns = predictions.long()
+    if wide:
+        columns = predictions.wide()
+    table = pa.table({name: pa.array(cells, from_pandas=True) for name, cells in columns.items()})
+    if suffix in (".csv", ".tsv") and not verbatim_cells:
+        table = _harmless(table)
     if suffix == ".parquet":
         pyarrow.parquet.write_table(table, target)
     elif suffix == ".csv":
         pyarrow.csv.write_csv(table, target)
     elif suffix == ".jsonl":
-        target.writelines(
-            f"{json.dumps(row, ensure_ascii=False)}\n".encode() for row in table.to_pylist()
-        )
-    else:  # as it is read: without quotes, so that a cell has no tab and no line end
-        rows = [
-            table.column_names,
-            *zip(*(column.to_pylist() for column in table.columns), strict=True),
-        ]
-        cells = (
-            ["" if cell is None else " ".join(str(cell).split()) for cell in row] for row in rows
-        )
-        target.writelines(("\t".join(row) + "\n").encode() for row in cells)
+        _write_lines((json.dumps(row, ensure_ascii=False) for row in table.to_pylist()), target)
+    else:
+        _write_lines(_tsv_lines(table), target)
+
+
+def _harmless(table: Any) -> Any:
+    """Return a table whose texts a spreadsheet shows and does not run; each distinct text is
+    checked once.
+    """
+    import pyarrow as pa
+
+    from rembrandt.explore.cells import harmless_cell
+
+    for position, name in enumerate(table.column_names):
+        column = table.column(position)
+        if not pa.types.is_string(column.type):
+            continue
+        chunks = []
+        for chunk in column.chunks:
+            encoded = chunk.dictionary_encode()
+            cells = [harmless_cell(text) for text in encoded.dictionary.to_pylist()]
+            chunks.append(pa.array(cells, pa.string()).take(encoded.indices))
+        table = table.set_column(position, name, pa.chunked_array(chunks, pa.string()))
+    return table
+
+
+def _tsv_lines(table: Any) -> Iterator[str]:
+    """The lines of a table as it is read: without quotes, so that a cell has no tab and no line
+    end.
+    """
+    yield "\t".join(table.column_names)
+    columns = [column.to_pylist() for column in table.columns]
+    for row in zip(*columns, strict=True):
+        yield "\t".join(_tsv_cell(value) for value in row)
+
+
+def _tsv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return printable(" ".join(str(value).split()))
+
+
+def _write_lines(lines: Iterable[str], target: Any) -> None:
+    target.writelines(f"{line}\n".encode() for line in lines)

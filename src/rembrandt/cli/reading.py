@@ -193,16 +193,16 @@ def _with_vectors(data: Dataset, reading: TextReading) -> Dataset:
 
 def is_data_set(source: str) -> bool:
     """Return whether this is the name of a data set and not of a file."""
-    from rembrandt.data.catalogue import ENTRIES
+    from rembrandt.data.catalogue import DATA_SETS
 
-    return source in ENTRIES and not Path(source).exists()
+    return source in DATA_SETS and not Path(source).exists()
 
 
 def data_set_reading(name: str) -> Reading:
     """Return how the files of a data set are read; their names tell the format."""
-    from rembrandt.data.catalogue import ENTRIES
+    from rembrandt.data.catalogue import DATA_SETS
 
-    return Reading.from_json({**ENTRIES[name].options, "format": None})
+    return Reading.from_json({**DATA_SETS[name].options, "format": None})
 
 
 def _detected(path: Path, lines_are_texts: bool) -> str:

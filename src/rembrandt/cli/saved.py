@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rembrandt.cli.reading import STANDARD_INPUT, Reading, TextReading, read_examples
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, counted
 from rembrandt.progress import Report
 
 if TYPE_CHECKING:
@@ -120,9 +120,8 @@ class SavedModel:
         n_fitted = self.classifier.n_features_in_
         if data.X is None or data.X.shape[1] == n_fitted:
             return
-        counts = (
-            f"there are {data.X.shape[1]:,} features, and {self.path} was fitted on {n_fitted:,}"
-        )
+        n_features = counted(data.X.shape[1], "feature")
+        counts = f"it has {n_features}, and {self.path} was fitted on {n_fitted:,}"
         raise DataError(f"{counts}; give data made in the same way", source)
 
     def _aligned_store(self, data: Dataset, source: str) -> Dataset:

@@ -38,6 +38,9 @@ def serve(
         option("Encoder that models were fitted with, such as model2vec:NAME.", metavar="NAME"),
     ] = None,
     max_body: Annotated[int, option("Bytes per request.", ADVANCED, min=1)] = 8 << 20,
+    max_requests: Annotated[
+        int, option("Requests in progress; more are refused with status 429.", ADVANCED, min=1)
+    ] = 1024,
     max_texts: Annotated[int, option("Texts per request.", ADVANCED, min=1)] = 256,
     max_characters: Annotated[int, option("Characters per text.", ADVANCED, min=1)] = 200_000,
     max_batch: Annotated[int, option("Texts per batch.", ADVANCED, min=1)] = 64,
@@ -45,6 +48,7 @@ def serve(
         int, option("Texts that wait; more are refused with status 429.", ADVANCED, min=1)
     ] = 1024,
     timeout: Annotated[float, option("Seconds per request.", ADVANCED, min=0.001)] = 30.0,
+    load_timeout: Annotated[float, option("Seconds per reload.", ADVANCED, min=0.001)] = 300.0,
 ) -> None:
     """Serve models over HTTP, with a page to explore them, until interrupted.
 
@@ -63,11 +67,13 @@ def serve(
     running.check_address(host, token, no_token)
     limits = Limits(
         body=max_body,
+        requests=max_requests,
         texts=max_texts,
         characters=max_characters,
         batch=max_batch,
         queue=max_queue,
         timeout=timeout,
+        load=load_timeout,
     )
     with console.progress() as report:
         report("loading models", 0, None)

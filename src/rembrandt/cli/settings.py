@@ -9,28 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rembrandt.cli.options import TEXT, flag, ngram_range, option, parsed, setting_option
-from rembrandt.settings import (
-    EMBEDDING,
-    GENERAL,
+from rembrandt.declarations import (
+    PART_SETTINGS,
     SETTINGS,
-    TREES,
-    EmbeddingSettings,
-    Setting,
-    TreeSettings,
+    SETTINGS_TYPES,
+    check_values,
     preset_values,
 )
+from rembrandt.settings import Setting
 from rembrandt.settings.kinds import Choice, Switch, Text
+from rembrandt.settings.view_names import FEATURES
 
 if TYPE_CHECKING:
+    from rembrandt.declarations import ModelSettings
     from rembrandt.features.text import TextFeatures
-    from rembrandt.recipe import Recipe
 
 # Defaults of options that differ from those of the parameters: commands are repeatable.
 DEFAULTS = {"seed": 0}
-# Settings that a search chooses for an embedding: parameters of the classifier, and fields of
-# EmbeddingSettings.
-_CHOSEN_PARAMETERS = ("n_components", "ridge", "decoder", "decoder_ridge")
-_CHOSEN_FIELDS = ("kernel_scale", "leave_out", "label_power", "row_power")
 
 
 def _values(setting: Setting) -> Any:
@@ -57,7 +52,7 @@ def _option_field(setting: Setting) -> tuple[str, Any, Any]:
     Options of a part of the model are None by default: unset.
     """
     name = setting.flat_name
-    if setting.group == "general":
+    if not setting.group or setting.is_parameter:
         default = DEFAULTS.get(name, setting.default)
         if _values(setting) is bool:
             return name, Annotated[bool, flag(setting.option or "", setting.help, "Model")], default
@@ -86,16 +81,15 @@ class Settings(_Options):
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the classifier; refuse values that are out of range."""
-        from rembrandt.recipe import check
-
-        parameters: dict[str, Any] = {}
-        for setting in GENERAL:
-            parameters[setting.name] = _parsed(setting, getattr(self, setting.flat_name))
-        embedding = self._set(EMBEDDING)
-        parameters["embedding"] = EmbeddingSettings(**embedding) if embedding else None
-        trees = self._set(TREES)
-        parameters["trees"] = TreeSettings(**trees) if trees else None
-        check(parameters)
+        parameters: dict[str, Any] = dict.fromkeys(PART_SETTINGS)
+        for setting in SETTINGS:
+            if not setting.group or setting.is_parameter:
+                parameters[setting.name] = _parsed(setting, getattr(self, setting.flat_name))
+        for part, settings in PART_SETTINGS.items():
+            values = self._set(settings)
+            if values:
+                parameters[part] = SETTINGS_TYPES[part](**values)
+        check_values(parameters)
         return parameters
 
     def _set(self, settings: tuple[Setting, ...]) -> dict[str, Any]:
@@ -103,28 +97,34 @@ class Settings(_Options):
         values = {}
         for setting in settings:
             value = getattr(self, setting.flat_name, None)
-            if value is not None:
+            if value is not None and not setting.is_parameter:
                 values[setting.name] = _parsed(setting, value)
         return values
 
-    def with_recipe(self, recipe: Recipe) -> Settings:
-        """Return the options that fit this recipe."""
-        chosen: dict[str, Any] = {"budget": None, "scorers": recipe.scorers}
-        if "embedding" in recipe.scorers:
-            for name in _CHOSEN_PARAMETERS:
-                chosen[name] = getattr(recipe, name)
-            for name in _CHOSEN_FIELDS:
-                chosen[name] = getattr(recipe.embedding, name)
-            chosen["kernel"] = recipe.kernel or "none"
-            chosen["normalize"] = "yes" if recipe.normalize else "no"
-            if recipe.kernel is not None:
-                # A fit without a search may choose another number.
-                chosen["n_random_features"] = recipe.embedding.n_random_features
-        if "trees" in recipe.scorers:
-            for setting in TREES:
+    def with_settings(self, settings: ModelSettings) -> Settings:
+        """Return the options that fit a model with these settings.
+
+        Parts of vectors have no names among the options: vectors always have a part.
+        """
+        names = [name for name, spec in settings.parts.items() if spec.view == FEATURES]
+        chosen: dict[str, Any] = {"budget": None, "parts": tuple(names)}
+        for part, declared in PART_SETTINGS.items():
+            if part not in settings.parts:
+                continue
+            for setting in declared:
                 if setting.panel is not None:
-                    chosen[setting.flat_name] = getattr(recipe.trees, setting.name)
+                    value = getattr(settings.parts[part].settings, setting.name)
+                    chosen[setting.flat_name] = _as_option(setting, value)
         return replace(self, **chosen)
+
+
+def _as_option(setting: Setting, value: Any) -> Any:
+    """Return a value as its option has it."""
+    if value is None:
+        return "none"
+    if isinstance(setting.kind, Switch) and setting.words:
+        return "yes" if value else "no"
+    return value
 
 
 def _parsed(setting: Setting, value: Any) -> Any:

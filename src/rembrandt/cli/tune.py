@@ -6,7 +6,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
@@ -19,7 +19,7 @@ from rembrandt.cli.saved import fit_facts
 from rembrandt.cli.settings import Settings, TextSettings
 
 if TYPE_CHECKING:
-    from rembrandt.selection import Progress
+    from rembrandt.search import Progress
 
 _DEFAULT_SECONDS = 300.0  # of a search
 
@@ -39,34 +39,32 @@ def tune(
     """Search for the settings that are best on held-out examples, and print the command that fits
     with them.
 
-    Many candidates are tried on few examples, the best third of them on three times as many, and so
-    on. The search takes 5 minutes unless --budget says otherwise.
+    The settings of each part are tried one after the other, each by a fit to all examples but those
+    that are held out. The search takes 5 minutes unless --budget says otherwise.
     """
     if output is not None:
         check_model_target(output, force)
-    from rembrandt.recipe import Recipe
-
     settings = replace(settings, budget=settings.budget or _DEFAULT_SECONDS)
     classifier, data, used_reading = prepare(console, train, reading, settings, texts, None)
     watcher = Watcher(console.quiet)
     start = time.perf_counter()
     with console.progress() as report, about(f"cannot search on {train}"):
         if output is None:
-            choice = classifier.search_dataset(data, report, watcher)
-            recipe = choice.recipe
-            trials = choice.trials
+            result = classifier.search_dataset(data, report, watcher)
+            chosen = result.settings
+            trials = result.trials
         else:
             classifier.fit_dataset(data, report, watch=watcher)
-            recipe = Recipe.from_json(classifier.settings_)
+            chosen = classifier.model_.settings
             trials = classifier.selection_
     seconds = time.perf_counter() - start
     words: list[str] = []
-    for group in (reading, settings.with_recipe(recipe), texts):
+    for group in (reading, settings.with_settings(chosen), texts):
         words += options.as_words(group)
     fit_command = command("fit", train, "--output", output or "MODEL", *words)
     document = {
         "budget": settings.budget,
-        "chosen": recipe.to_json(),
+        "chosen": chosen.to_json(),
         "trials": trials,
         "command": fit_command,
     }
@@ -80,7 +78,8 @@ def tune(
         console.say("")
         show_trials(console, trials)
         console.say("", f"Searched for {watcher.last.seconds:.0f} s: {watcher.last.ended}.")
-        console.say(f"Chosen: {_best(watcher.last)}.")
+        for line in _chosen_lines(trials):
+            console.say(line)
     if output is not None:
         classifier.save(output, force=force, extra=fit_facts(used_reading, seconds))
         console.say(saved_line(output, seconds))
@@ -92,33 +91,35 @@ def tune(
 
 
 class Watcher:
-    """Print a line when a rung of a search starts; keep its last state."""
+    """Print a line for each trial of a search; keep its last state."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
         self.last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
-        before = self.last
         self.last = progress
-        is_same_rung = before is not None and before.rung == progress.rung
-        if self.quiet or progress.ended or is_same_rung:
+        if self.quiet or progress.ended:
             return
-        if before is not None and before.best is not None:
-            print(f"Best so far: {_best(before)}", file=sys.stderr)
+        trial = progress.trials[-1]
         print(
-            f"Rung {progress.rung} of {progress.n_rungs}: {progress.rows}",
+            f"{progress.seconds:.0f} s: {_measures(trial)} with {trial['part']} ({trial['words']})",
             file=sys.stderr,
             flush=True,
         )
 
 
-def _best(progress: Progress) -> str:
-    """Return the measures and the settings of the best candidate so far."""
-    from rembrandt.metrics.percent import percent
-    from rembrandt.model.description import recipe_words
+def _chosen_lines(trials: list[dict[str, Any]]) -> list[str]:
+    """Return the best settings of each part, and what it reaches with them alone."""
+    return [
+        f"Chosen: {trial['part']} ({trial['words']}), alone {_measures(trial)}."
+        for trial in trials
+        if trial["outcome"] == "chosen"
+    ]
 
-    best = progress.best
-    assert best is not None
-    measures = " / ".join(percent(best[name], 2, "") for name in ("p@1", "p@3", "p@5"))
-    return f"{measures} at P@1/3/5 with {recipe_words(best)}"
+
+def _measures(trial: dict[str, Any]) -> str:
+    from rembrandt.metrics.percent import percent
+
+    precisions = [percent(trial[name], 2, "") for name in ("p@1", "p@3", "p@5")]
+    return f"{' / '.join(precisions)} at P@1/3/5"

@@ -12,7 +12,7 @@ from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.saved import open_model
-from rembrandt.errors import SettingsError
+from rembrandt.errors import SettingsError, counted
 
 
 def update(
@@ -50,7 +50,6 @@ def update(
         raise SettingsError(
             "--refit has all examples in FILE, and --history the old ones; give one of the two"
         )
-    from rembrandt.recipe import Recipe
     from rembrandt.updating import refit_due
 
     with console.progress() as report:
@@ -70,8 +69,7 @@ def update(
         start = time.perf_counter()
         with about(f"cannot learn from {file}"):
             if refit:
-                recipe = Recipe.from_json(classifier.settings_)
-                classifier.fit_dataset(data, report, recipe=recipe)
+                classifier.fit_dataset(data, report, settings=classifier.model_.settings)
             else:
                 classifier.update_dataset(data, report, old_data)
         seconds = time.perf_counter() - start
@@ -79,18 +77,17 @@ def update(
     added = [name for name in map(str, classifier.classes_) if name not in old_labels]
     n_train = classifier.n_train_
     n_labels = len(classifier.classes_)
-    updates = classifier.settings_.get("updates", [])
-    left = []  # what the update could not learn
+    updates = classifier.facts_.to_json()["updates"]
+    missed = []  # what the update could not learn
     if refit:
         console.say(*choice_lines(classifier))
     else:
-        left = updates[-1]["left"]
-    console.say(
-        f"The model has now seen {n_train:,} examples and has {n_labels:,} labels, {len(added):,} "
-        "of them new."
-    )
-    for sentence in left:
-        console.say(f"Left: {sentence}.")
+        missed = updates[-1]["missed"]
+    examples = counted(n_train, "example")
+    labels = counted(n_labels, "label")
+    console.say(f"The model has now seen {examples} and has {labels}, {len(added):,} of them new.")
+    for sentence in missed:
+        console.say(f"Not learned: {sentence}.")
     console.say(saved_line(target, seconds, "Updated"))
     document = {
         "model": str(target),
@@ -100,7 +97,7 @@ def update(
         "n_labels": n_labels,
         "added": added,
         "updates": updates,
-        "left": left,
+        "missed": missed,
         "refit_due": refit_due(classifier.model_),
     }
     console.result(document)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError, RembrandtWarning
-from rembrandt.linalg.sparse import Matrix, is_sparse
+from rembrandt.linalg.sparse import Matrix, is_sparse, is_wide
+from rembrandt.linalg.validation import check_sparse
 
 # Every label has a name in memory, so a wrong header, id or shape must not ask for more.
 MAX_LABELS = 1 << 24
@@ -59,6 +60,8 @@ def feature_matrix(X: Any, what: str = "X") -> sp.csr_array:
 
     The matrix ``X`` is not changed; ``what`` names it in messages.
     """
+    if is_sparse(X):
+        check_sparse(X, what)
     try:
         if np.iscomplexobj(X):
             raise TypeError("its numbers are complex")
@@ -199,7 +202,7 @@ def named_labels(
         if (ids < 0).any():
             unknown = spelled[int(np.argmin(ids))]
             raise DataError(
-                f"label {unknown!r} is not among label_names; add it, or leave label_names out"
+                f"label {unknown!r} is not among label_ids; add it, or leave label_ids out"
             )
     matrix, repeated = label_rows(counts, ids, len(columns))
     return matrix, columns, repeated
@@ -243,6 +246,8 @@ def move_columns(matrix: sp.csr_array, columns: NDArray[np.int64], n_columns: in
 def select_columns(X: Matrix, columns: NDArray[np.int64]) -> Matrix:
     """``X[:, columns]`` for distinct columns, where -1 stands for a column of zeros."""
     is_present = columns >= 0
+    if is_sparse(X) and is_wide(X):
+        return _search_columns(X, columns)
     if is_present.all():
         return X[:, columns]
     if is_sparse(X):
@@ -251,3 +256,17 @@ def select_columns(X: Matrix, columns: NDArray[np.int64]) -> Matrix:
         return move_columns(X, target, len(columns))
     zero = X.dtype.type(0)
     return np.where(is_present, X[:, columns], zero)
+
+
+def _search_columns(X: sp.csr_array, columns: NDArray[np.int64]) -> sp.csr_array:
+    """`select_columns` by binary search, without an array over all columns of ``X``."""
+    used, positions = np.unique(X.indices, return_inverse=True)
+    compact = sp.csr_array((X.data, positions, X.indptr), shape=(X.shape[0], len(used)))
+    target = np.full(len(used), -1, np.int64)
+    if len(columns):
+        order = np.argsort(columns, kind="stable")
+        places = np.searchsorted(columns[order], used)
+        candidates = order[np.minimum(places, len(columns) - 1)]
+        is_wanted = columns[candidates] == used
+        target[is_wanted] = candidates[is_wanted]
+    return move_columns(compact, target, len(columns))

@@ -59,7 +59,7 @@ class Batch:
 class Columns:
     """What a file says about the columns of ids that have no names."""
 
-    label_names: list[str] | None = None
+    label_ids: list[str] | None = None
     feature_names: list[str] | None = None
     n_features: int = 0
 
@@ -126,9 +126,9 @@ class _Collected:
         tasks = {batch.task for batch in self.batches}
         self.batches.clear()  # the pieces are as large as the whole
 
-        Y, label_names, repeated_labels = _assembled(labels, self.labels, columns.label_names, 0)
+        Y, label_ids, repeated_labels = _assembled(labels, self.labels, columns.label_ids, 0)
         Y.data[:] = 1.0
-        names: Any = label_names
+        names: Any = label_ids
         if names is None:
             names = Numbers(Y.shape[1])
         X = None
@@ -142,7 +142,7 @@ class _Collected:
             Y,
             X,
             texts if X is None else None,
-            label_names=names,
+            label_ids=names,
             feature_names=feature_names,
             task=_joint_task(tasks),
             weights=_joined_weights(weights),

@@ -46,13 +46,13 @@ class Entry:
 
 
 _FACTS = json.loads(Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8"))
-ENTRIES = {name: Entry(name, **facts) for name, facts in _FACTS.items()}
+DATA_SETS = {name: Entry(name, **facts) for name, facts in _FACTS.items()}
 
 
 def available(folder: str | Path | None = None) -> list[Entry]:
     """Every named set, with ``present`` set if its files are here."""
     entries = []
-    for entry in ENTRIES.values():
+    for entry in DATA_SETS.values():
         is_present = folder_of(entry, folder) is not None
         entries.append(replace(entry, present=is_present))
     return entries
@@ -73,7 +73,7 @@ def load(
     for table in entry.titles:
         path = root / table
         if path.is_file():
-            return replace(data, label_titles=read_label_names(path))
+            return replace(data, label_names=read_label_names(path))
     return data
 
 
@@ -116,6 +116,6 @@ def require_folder(entry: Entry, folder: str | Path | None) -> Path:
 
 
 def _entry(name: str) -> Entry:
-    if name not in ENTRIES:
-        raise DataError(f"there is no data set {name!r}; choose from {', '.join(ENTRIES)}")
-    return ENTRIES[name]
+    if name not in DATA_SETS:
+        raise DataError(f"there is no data set {name!r}; choose from {', '.join(DATA_SETS)}")
+    return DATA_SETS[name]

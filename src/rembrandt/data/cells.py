@@ -3,19 +3,15 @@
 import csv
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet
-
 from rembrandt.data.arrays import is_missing
-from rembrandt.data.compressed import line_chunks, open_bytes
+from rembrandt.data.compressed import line_chunks
+from rembrandt.data.parquet import open_parquet, parquet_cells
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
@@ -74,7 +70,7 @@ class Table:
                     f"two columns are called {name!r}; rename one of them", self.path, 1
                 )
         if self.format == "parquet":
-            return _parquet_cells(self.path, wanted, report)
+            return parquet_cells(self.path, wanted, report)
         return self._delimited_cells(wanted, report)
 
     def _delimited_cells(self, wanted: list[str], report: Report) -> Iterator[Cells]:
@@ -207,45 +203,3 @@ def _printable(path: Path, line: int, name: str, value: Any) -> str:
             f"{name!r} holds half of a surrogate pair; expected whole characters", path, line
         )
     return text
-
-
-@contextmanager
-def open_parquet(path: Path) -> Iterator[Any]:
-    """An open Parquet file; errors of Arrow become a ``DataError``."""
-    try:
-        with open_bytes(path) as (_, raw), pa.parquet.ParquetFile(raw) as file:
-            yield file
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"this is not a whole Parquet file ({error}); write or fetch it again", path
-        ) from error
-
-
-def _parquet_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
-    with open_parquet(path) as file:
-        distinct = list(dict.fromkeys(wanted))
-        done = 0
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=distinct):
-            done += batch.num_rows
-            report(f"Reading {path.name}", done, file.metadata.num_rows)
-            yield {name: _as_strings(path, batch.column(name), name) for name in wanted}
-
-
-def _as_strings(path: Path, column: pa.Array, name: str) -> list[Cell]:
-    """A column of Arrow as texts or lists of texts; NaN is missing."""
-    types = pa.types
-    if types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), None, column)
-    target = pa.large_string()
-    if (
-        types.is_list(column.type)
-        or types.is_large_list(column.type)
-        or types.is_fixed_size_list(column.type)
-    ):
-        target = pa.list_(target)
-    try:
-        return pc.cast(column, target).to_pylist()
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise DataError(
-            f"column {name!r} cannot be read as text ({error}); choose another column", path
-        ) from error

@@ -20,6 +20,7 @@ from rembrandt.data.shard import Entry, ShardData, write_shard
 from rembrandt.data.store import MANIFEST, PROGRESS, Manifest, Store, is_store, write_text_features
 from rembrandt.errors import DataError, OutputExistsError
 from rembrandt.features.text import TextFeatures
+from rembrandt.linalg.validation import bounded_values
 from rembrandt.progress import Report, silent
 from rembrandt.storage.atomic import remove_partial_files
 from rembrandt.storage.locks import LOCK, locked
@@ -194,9 +195,11 @@ class _Writer:
             self.features = LabelIndex()
         self._check_kind(data, path)
         n_labels = len(self.labels)
-        columns = self.labels.add(data.label_names)
+        columns = self.labels.add(data.label_ids)
         Y = move_columns(data.Y, columns, len(self.labels))
         X: Any = data.X
+        if X is not None:
+            X = bounded_values(X, str(path))
         new_features: list[str] = []
         if self.features is not None and data.feature_names is not None:
             n_features = len(self.features)
@@ -207,7 +210,7 @@ class _Writer:
             X=X,
             Y=Y,
             weights=data.weights,
-            label_names=self.labels.names[n_labels:],
+            label_ids=self.labels.names[n_labels:],
             feature_names=new_features,
         )
         return _Prepared(data, contents, source)

@@ -77,8 +77,8 @@ class Dataset:
         disk when they are indexed.
     texts : list of str or None
         One text for each example; None if the examples have features.
-    label_names : list of str
-        The name of each column of ``Y``.
+    label_ids : list of str
+        The identifier of the label of each column of ``Y``.
     feature_names : list of str or None
         The name of each column of ``X``; None if features only have numbers.
     task : {"multiclass", "multilabel"}
@@ -89,8 +89,8 @@ class Dataset:
         The weight of each example; None if all are 1.
     dropped_labels : ndarray of shape (n_examples,), default=None
         How many true labels each example lost in `align_labels`.
-    label_titles : mapping of str to str or to tuple (str, str), optional
-        Titles of labels whose names are identifiers; or titles and descriptions.
+    label_names : mapping of str to str or to tuple (str, str), optional
+        Names of labels that are shown to people, by identifier; or names and descriptions.
     ids : list of str, default=None
         What identifies each example, where a column of a table was named for it.
     vectors : ndarray of shape (n_examples, n_dimensions), default=None
@@ -108,20 +108,20 @@ class Dataset:
     >>> import numpy as np
     >>> from rembrandt import Dataset
     >>> data = Dataset.from_arrays(np.eye(3), [["red"], ["red", "round"], []])
-    >>> data.label_names, data.Y.nnz, data.task
+    >>> data.label_ids, data.Y.nnz, data.task
     (['red', 'round'], 3, 'multilabel')
     """
 
     Y: sp.csr_array
     X: sp.csr_array | None
     texts: list[str] | None
-    label_names: list[str]
+    label_ids: list[str]
     feature_names: list[str] | None
     task: Task
     notes: Notes = field(default_factory=Notes)
     weights: NDArray[np.float32] | None = None
     dropped_labels: NDArray[np.int64] | None = None
-    label_titles: Mapping[str, Title] = field(default_factory=dict)
+    label_names: Mapping[str, Title] = field(default_factory=dict)
     ids: list[str] | None = None
     vectors: NDArray[np.float32] | None = None
 
@@ -132,7 +132,7 @@ class Dataset:
         X: sp.csr_array | None = None,
         texts: list[str] | None = None,
         *,
-        label_names: list[str],
+        label_ids: list[str],
         feature_names: list[str] | None = None,
         task: Task | None = None,
         weights: NDArray[np.float32] | None = None,
@@ -143,7 +143,7 @@ class Dataset:
 
         Parameters
         ----------
-        Y, X, texts, label_names, feature_names, weights, ids
+        Y, X, texts, label_ids, feature_names, weights, ids
             As for the class.
         task : {"multiclass", "multilabel"}, default=None
             None means multiclass if no example has several labels.
@@ -161,7 +161,7 @@ class Dataset:
             Y=Y,
             X=X,
             texts=texts,
-            label_names=label_names,
+            label_ids=label_ids,
             feature_names=feature_names,
             task=task,
             notes=notes or Notes(),
@@ -191,7 +191,7 @@ class Dataset:
         Y: Any = None,
         *,
         texts: Sequence[str] | None = None,
-        label_names: Sequence[str] | None = None,
+        label_ids: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         task: Task | None = None,
     ) -> Dataset:
@@ -206,8 +206,8 @@ class Dataset:
             of labels.
         texts : sequence of str, default=None
             One text for each example, instead of ``X``.
-        label_names : sequence of str, default=None
-            Names of the columns of a matrix, or all labels in the wanted order. By default columns
+        label_ids : sequence of str, default=None
+            Labels of the columns of a matrix, or all labels in the wanted order. By default columns
             are numbered, and labels are sorted.
         feature_names : sequence of str, default=None
             Names of the columns of ``X``.
@@ -217,7 +217,7 @@ class Dataset:
         Returns
         -------
         Dataset
-            Names of labels are always strings.
+            Identifiers of labels are always strings.
         """
         features = None
         if X is not None:
@@ -226,7 +226,7 @@ class Dataset:
             raise DataError(
                 "a dataset holds either features or texts; give X or texts, one of the two"
             )
-        matrix, names, repeated = named_labels(Y, label_names)
+        matrix, names, repeated = named_labels(Y, label_ids)
         n = features.shape[0] if features is not None else len(texts or ())
         if matrix.shape[0] != n:
             raise DataError(
@@ -241,7 +241,7 @@ class Dataset:
             matrix,
             features,
             None if texts is None else list(texts),
-            label_names=names,
+            label_ids=names,
             feature_names=feature_names,
             task=task,
             notes=Notes(duplicate_labels=repeated),
@@ -319,7 +319,7 @@ class Dataset:
         Parameters
         ----------
         names : sequence of str
-            The names of the columns of the new label matrix.
+            The labels of the columns of the new label matrix.
 
         Returns
         -------
@@ -329,7 +329,7 @@ class Dataset:
             all of its true labels.
         """
         index = LabelIndex(names)
-        columns = index.columns(self.label_names)
+        columns = index.columns(self.label_ids)
         matrix = move_columns(self.Y, columns, len(index))
         n_labels = np.diff(self.Y.indptr).astype(np.int64)
         dropped = n_labels - np.diff(matrix.indptr)
@@ -341,7 +341,7 @@ class Dataset:
         return replace(
             self,
             Y=matrix,
-            label_names=index.names,
+            label_ids=index.names,
             notes=self.notes + notes,
             dropped_labels=dropped,
         )

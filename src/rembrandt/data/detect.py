@@ -48,7 +48,7 @@ class ReadOptions:
     id: str | None = None
     delimiter: str | None = None
     unlabelled: bool = False
-    label_names: Sequence[str] | None = None
+    label_ids: Sequence[str] | None = None
     n_features: int | None = None
 
 

@@ -1,5 +1,6 @@
 """Training examples: features, labels, the names of the labels and the weights of the examples."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,10 +10,15 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from rembrandt.data.rows import Rows, as_rows
+from rembrandt.data.views import Views
 from rembrandt.errors import DataError
+from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import is_sparse
+from rembrandt.settings.view_names import FEATURES, vector_views
 
 Array = NDArray[Any]
+# Dense rows that are compared at a time.
+PROJECTED_BLOCK_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class Examples:
     weights: Array | None = None
     groups: Array | None = None  # numbers; rows of a group are held out together
     times: Array | None = None  # numbers; the latest rows are held out
+    vectors: tuple[Rows, ...] = ()  # blocks of vectors beside the features
 
     @property
     def n(self) -> int:
@@ -35,9 +42,22 @@ class Examples:
     def n_labels(self) -> int:
         return int(self.Y.shape[1])
 
+    @property
+    def rows(self) -> Views:
+        """The rows, in memory, as prediction takes them."""
+        return Views(self.X[:], tuple(block[:] for block in self.vectors))
+
+    def view(self, name: str) -> "Examples":
+        """Return the examples with the features of one view."""
+        if name == FEATURES:
+            return self
+        number = vector_views(len(self.vectors)).index(name)
+        return replace(self, X=self.vectors[number])
+
     def take(self, index: Array) -> "Examples":
         """Return the examples at these positions, in memory."""
         taken: dict[str, Any] = {"X": as_rows(self.X[index]), "Y": self.Y[index]}
+        taken["vectors"] = tuple(as_rows(block[index]) for block in self.vectors)
         for name in ("weights", "groups", "times"):
             values = getattr(self, name)
             if values is not None:
@@ -79,28 +99,6 @@ def _is_missing(column: Array) -> NDArray[np.bool_]:
     return np.zeros(len(column), dtype=bool)
 
 
-def duplicate_groups(X: Any, groups: Array | None, seed: int = 0) -> NDArray[np.int64]:
-    """Number groups of rows that are equal, or in the same of the groups given.
-
-    The groups are numbered in the order of their first rows. Sparse rows are compared by a random
-    projection, in which different rows are equal with probability 0. A product with a dense matrix
-    may round equal rows differently, so dense rows are compared by their bytes.
-    """
-    if is_sparse(X):
-        rng = np.random.default_rng(seed)
-        projection = rng.standard_normal(X.shape[1])
-        keys = np.asarray(X @ projection).ravel()
-    else:
-        rows = np.ascontiguousarray(X)
-        row_bytes = np.dtype((np.void, rows.itemsize * rows.shape[1]))
-        keys = rows.view(row_bytes).ravel()
-    if groups is not None:
-        keys = _connected(keys, groups)
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))
-    return rank[group].astype(np.int64)
-
-
 def _connected(keys: Array, groups: Array) -> NDArray[np.int32]:
     """The component of each row in the graph where equal keys and equal groups connect rows."""
     _, equal = np.unique(keys, return_inverse=True)
@@ -112,3 +110,35 @@ def _connected(keys: Array, groups: Array) -> NDArray[np.int32]:
     edges = sparse.csr_array((ones, (equal, n_keys + groups)), shape=(size, size))
     _, components = connected_components(edges, directed=False)
     return components[equal]
+
+
+def content_groups(X: Any, groups: Array | None, vectors: Sequence[Any] = ()) -> NDArray[np.uint64]:
+    """Return a number for each row that is the same for equal rows, and in the same of the groups
+    given.
+
+    Rows are equal if their features and the vectors beside them are. The number depends on the
+    content of the rows and not on their order.
+    """
+    projected = _projected(X, seed=0)
+    for number, block in enumerate(vectors, start=1):
+        projected = projected + _projected(block, seed=number)
+    keys = np.ascontiguousarray(projected + 0.0, dtype=np.float64).view(np.uint64)
+    if groups is None:
+        return keys
+    component = _connected(keys, groups)
+    smallest = np.full(int(component.max(initial=0)) + 1, np.iinfo(np.uint64).max, np.uint64)
+    np.minimum.at(smallest, component, keys)
+    return smallest[component]
+
+
+def _projected(X: Any, seed: int) -> NDArray[np.float64]:
+    """Project rows on a random direction, on which different rows are equal with probability 0."""
+    projection = np.random.default_rng(seed).standard_normal(X.shape[1])
+    if is_sparse(X):
+        return np.asarray(X @ projection).ravel()
+    # The same bits for a row, whether it is dense or sparse and whatever rows are around it.
+    blocks = [np.zeros(0)]
+    for rows in spans(X.shape[0], PROJECTED_BLOCK_ROWS):
+        entries: Any = sparse.csr_array(X[rows])
+        blocks.append(entries @ projection)
+    return np.concatenate(blocks)

@@ -52,14 +52,14 @@ def labelled_documents(
     n_words = _N_LANGUAGE_WORDS + n_topics * _N_TOPIC_WORDS + n_labels * _N_LABEL_WORDS
     vocabulary = _pseudo_words(n_words, rng)
     documents = vocabulary[words].reshape(n, _DOCUMENT_WORDS)
-    label_names = [
+    label_ids = [
         f"topic-{label // labels_per_topic:02d}/label-{label % labels_per_topic:03d}"
         for label in range(n_labels)
     ]
     whole = Dataset.build(
         Y,
         texts=[" ".join(document) for document in documents],
-        label_names=label_names,
+        label_ids=label_ids,
         task="multilabel",
     )
     return whole.split(0.2, seed)

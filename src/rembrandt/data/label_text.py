@@ -33,7 +33,7 @@ def with_label_texts(data: Dataset, texts: Mapping[str, Title]) -> Dataset:
         raise DataError(
             "texts of labels need examples that are texts, without vectors", parameter="label_text"
         )
-    index = LabelIndex(data.label_names)
+    index = LabelIndex(data.label_ids)
     index.add(texts)
     names, position = index.in_order()
     example_labels = move_columns(data.Y, position[: data.n_labels], len(names))
@@ -53,13 +53,13 @@ def with_label_texts(data: Dataset, texts: Mapping[str, Title]) -> Dataset:
     joined = Dataset.build(
         sparse.csr_array(Y),
         texts=[*data.texts, *map(_as_text, texts.values())],
-        label_names=names,
+        label_ids=names,
         task=data.task,
         weights=weights,
         notes=data.notes,
         ids=ids,
     )
-    return replace(joined, label_titles=data.label_titles)
+    return replace(joined, label_names=data.label_names)
 
 
 def _as_text(title: Title) -> str:

@@ -47,17 +47,17 @@ def titles_of(
     """
     labels = list(names)
     if isinstance(titles, Mapping):
-        label_titles = [titles.get(name, titles.get(str(name), "")) for name in labels]
+        label_names = [titles.get(name, titles.get(str(name), "")) for name in labels]
     else:
-        label_titles = list(titles)
-        if len(label_titles) != len(labels):
+        label_names = list(titles)
+        if len(label_names) != len(labels):
             raise DataError(
-                f"there are {len(label_titles):,} names for {len(labels):,} labels; give one for "
+                f"there are {len(label_names):,} names for {len(labels):,} labels; give one for "
                 "each, or a mapping"
             )
     shown = []
     described = []
-    for title in label_titles:
+    for title in label_names:
         name, description = _name_and_description(title)
         shown.append(name)
         described.append(description)

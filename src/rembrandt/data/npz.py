@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
 
 from rembrandt import memory
 from rembrandt.data.arrays import feature_matrix, named_labels
 from rembrandt.data.dataset import Dataset
 from rembrandt.errors import DataError
+from rembrandt.linalg.validation import check_sparse
 
 MAX_COLUMNS = 2**31 - 1  # columns are numbered by int32
 
@@ -23,7 +23,7 @@ MAX_ROWS_PER_ENTRY = 64  # a file with more rows needs entries in proportion
 def read_npz(
     path: Path,
     labels: Path | None,
-    label_names: Sequence[str] | None = None,
+    label_ids: Sequence[str] | None = None,
     unlabelled: bool = False,
 ) -> Dataset:
     """Read the features in ``X.npz`` and the 0/1 matrix of their labels in the file ``labels``."""
@@ -43,8 +43,8 @@ def read_npz(
             f"{Y.shape[0]:,} rows of labels for {X.shape[0]:,} examples in {path}; they must agree",
             labels,
         )
-    matrix, names, _ = named_labels(Y, label_names, str(labels))
-    return Dataset.build(matrix, feature_matrix(X, str(path)), label_names=names)
+    matrix, names, _ = named_labels(Y, label_ids, str(labels))
+    return Dataset.build(matrix, feature_matrix(X, str(path)), label_ids=names)
 
 
 def load_matrix(path: Path) -> sp.csr_array:
@@ -79,16 +79,5 @@ def _checked(matrix: Any) -> Any:
     n_entries = matrix.data.size
     if d > MAX_COLUMNS or n > max(MAX_EMPTY_ROWS, MAX_ROWS_PER_ENTRY * n_entries):
         raise ValueError(f"its shape is {n:,} × {d:,}, and it has {n_entries:,} entries")
-    if matrix.format == "coo":
-        rows, columns = matrix.coords
-        rows_inside = ((rows >= 0) & (rows < n)).all()
-        columns_inside = ((columns >= 0) & (columns < d)).all()
-        inside = bool(rows_inside and columns_inside)
-    elif matrix.format == "dia":
-        inside = bool((np.abs(matrix.offsets.astype(np.float64)) < max(n, d)).all())
-    else:
-        matrix.check_format(full_check=True)
-        inside = bool((np.diff(matrix.indptr) >= 0).all())  # SciPy skips this check without entries
-    if not inside:
-        raise ValueError("an entry is outside of it")
+    check_sparse(matrix, "it")
     return matrix

@@ -23,7 +23,7 @@ LARGEST_VALUE = float(np.finfo(np.float32).max)
 
 _LARGEST_EXACT_POWER = 22  # larger powers of ten are not exact in double precision
 _TENS = 10.0 ** np.arange(_LARGEST_EXACT_POWER + 1)
-_DIGITS = 18  # that a 64-bit integer always holds; more cannot change a float32
+_MAX_DIGITS = 18  # that a 64-bit integer always holds; more cannot change a float32
 
 # Bytes, by their ASCII codes.
 _TAB = 9
@@ -94,7 +94,7 @@ def number(buffer: Any, i: int, end: int) -> tuple[float, int]:
         byte = buffer[i]
         if _ZERO <= byte <= _NINE:
             seen += 1
-            if used < _DIGITS:
+            if used < _MAX_DIGITS:
                 mantissa = mantissa * 10 + (byte - _ZERO)
                 used += mantissa > 0
                 exponent -= after_point

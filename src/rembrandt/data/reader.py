@@ -32,7 +32,7 @@ def read(
     id: str | None = None,
     delimiter: str | None = None,
     unlabelled: bool = False,
-    label_names: Sequence[str] | None = None,
+    label_ids: Sequence[str] | None = None,
     n_features: int | None = None,
     report: Report = silent,
 ) -> Dataset:
@@ -65,8 +65,8 @@ def read(
         line.
     unlabelled : bool, default=False
         For tables and "npz", whether there are no labels, as in data to predict.
-    label_names : sequence of str, default=None
-        For formats where labels are numbers, their names in order.
+    label_ids : sequence of str, default=None
+        For formats where labels are numbers, the identifiers that replace them, in order.
     n_features : int, default=None
         For "repository" and "svmlight", the number of features, where the file does not say.
     report : callable, default=silent
@@ -97,7 +97,7 @@ def read(
         id=id,
         delimiter=delimiter,
         unlabelled=unlabelled,
-        label_names=label_names,
+        label_ids=label_ids,
         n_features=n_features,
     )
     return next(read_parts(path, options, report))
@@ -163,13 +163,13 @@ def _datasets(path: Path, options: ReadOptions, report: Report, rows: float) -> 
         from rembrandt.data.npz import read_npz
 
         labels = None if options.labels is None else Path(options.labels)
-        return iter([read_npz(path, labels, options.label_names, options.unlabelled)])
+        return iter([read_npz(path, labels, options.label_ids, options.unlabelled)])
     if kind == "lines":
         return iter([_read_lines(path, report)])
     if kind in ("repository", "svmlight"):
         from rembrandt.data.repository import repository_batches
 
-        batches, columns = repository_batches(path, options.label_names, options.n_features, report)
+        batches, columns = repository_batches(path, options.label_ids, options.n_features, report)
         return datasets(path, batches, rows, "lines like '3,5 0:1 7:0.5'", columns)
     if kind == "vw":
         from rembrandt.data.vw import vw_batches
@@ -206,7 +206,7 @@ def _check_options(path: Path, kind: str, options: ReadOptions) -> None:
             parameter="format",
         )
     names_columns = kind in TABLES or kind in ("vw", "fasttext")
-    if names_columns and (options.label_names is not None or options.n_features is not None):
+    if names_columns and (options.label_ids is not None or options.n_features is not None):
         raise DataError(
             f"a {kind} file names its own labels and features; "
             "match them with Dataset.align_labels",
@@ -224,4 +224,4 @@ def _read_lines(path: Path, report: Report) -> Dataset:
         lines = chunk.text().removesuffix("\n").split("\n")
         texts.extend(line.strip() for line in lines)
     no_labels = sp.csr_array((len(texts), 0), dtype="float32")
-    return Dataset.build(no_labels, texts=texts, label_names=[])
+    return Dataset.build(no_labels, texts=texts, label_ids=[])

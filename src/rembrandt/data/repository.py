@@ -47,39 +47,39 @@ class Limits:
 
 
 def repository_batches(
-    path: Path, label_names: Sequence[str] | None, n_features: int | None, report: Report
+    path: Path, label_ids: Sequence[str] | None, n_features: int | None, report: Report
 ) -> tuple[Iterator[Batch], Columns]:
     """Read the rows, and what is known about columns.
 
-    ``label_names`` names the ids of labels, and ``n_features`` is the least width of X.
+    ``label_ids`` replace the numbers of labels, and ``n_features`` is the least width of X.
     """
     chunks = line_chunks(path, report)
     no_lines = Chunk(b"", path, 1)
     header, first = _take_header(next(chunks, no_lines))
-    columns = _columns(path, header, label_names, n_features)
+    columns = _columns(path, header, label_ids, n_features)
     if header is None:
         limits = Limits(MAX_LABELS, MAX_FEATURES)
     else:
         limits = Limits(header.n_labels, header.n_features)
-    if columns.label_names is not None:
-        limits = replace(limits, n_labels=min(limits.n_labels, len(columns.label_names)))
+    if columns.label_ids is not None:
+        limits = replace(limits, n_labels=min(limits.n_labels, len(columns.label_ids)))
     if n_features is not None:
         limits = replace(limits, n_features=min(limits.n_features, n_features))
     return _batches(chain([first], chunks), header, limits), columns
 
 
 def _columns(
-    path: Path, header: Header | None, label_names: Sequence[str] | None, n_features: int | None
+    path: Path, header: Header | None, label_ids: Sequence[str] | None, n_features: int | None
 ) -> Columns:
     """What the header, companion files and the options say about columns."""
     names: Any = None
-    if label_names is not None:
-        names = list(label_names)
+    if label_ids is not None:
+        names = list(label_ids)
     if header is None:
         return Columns(names, None, n_features or 0)
     if names is not None and len(names) < header.n_labels:
         raise DataError(
-            f"{len(names):,} label names for {header.n_labels:,} labels; give one for each", path, 1
+            f"{len(names):,} label ids for {header.n_labels:,} labels; give one for each", path, 1
         )
     if not names:
         names = _companion_names(path, "labels.txt", header.n_labels)

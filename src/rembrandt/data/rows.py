@@ -17,11 +17,23 @@ from scipy import sparse
 
 from rembrandt.data.arrays import select_columns
 from rembrandt.data.stored import StoredRows
+from rembrandt.errors import DataError
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse, normalize_rows, used_columns
+from rembrandt.linalg.sparse import (
+    Matrix,
+    as_csr,
+    is_sparse,
+    normalize_rows,
+    used_columns,
+    without_empty_columns,
+)
 
 N_SAMPLED_ENTRIES = 128  # entries of Y from which the number of pairs is estimated
 MAX_LABEL_EXAMPLES = 256  # examples of a label that the estimate reads, which bounds its work
+
+# The work and the memory of a fit grow with the columns, also with those that no row has.
+MAX_EMPTY_COLUMNS = 1 << 24  # allowed for any data
+MAX_COLUMNS_PER_ENTRY = 32  # data with more columns needs entries in proportion
 
 
 @dataclass(frozen=True)
@@ -97,6 +109,17 @@ class MemoryRows:
 Rows = MemoryRows | StoredRows
 
 
+def check_width(X: Rows) -> None:
+    """Refuse training rows with far more columns than entries, such as one very large id."""
+    n_columns = X.shape[1]
+    if n_columns > max(MAX_EMPTY_COLUMNS, MAX_COLUMNS_PER_ENTRY * X.nnz):
+        raise DataError(
+            f"X has {n_columns:,} columns, and the number of its entries is {X.nnz:,}: nearly all "
+            "columns are empty. Number the features without gaps, for example with "
+            "X[:, np.unique(X.indices)], or hash them to fewer"
+        )
+
+
 def label_feature_pairs(X: Rows, Y: sparse.csr_array) -> int:
     """Estimate how many pairs of a label and a feature occur together in some row.
 
@@ -120,7 +143,7 @@ def label_feature_pairs(X: Rows, Y: sparse.csr_array) -> int:
     starts = np.append(0, np.cumsum(n_used))
     shape = (len(labels), len(rows))
     membership = sparse.csr_array((ones, positions, starts), shape=shape)
-    label_features = membership @ abs(as_csr(X[rows]))
+    label_features = membership @ abs(without_empty_columns(as_csr(X[rows])))
     n_features = np.diff(label_features.indptr)
     return int(Y.nnz * np.mean(n_features / n_used))
 

@@ -85,7 +85,7 @@ def check_labels(data: Dataset, path: str | Path, separator: str | None = None) 
     Labels that may be several in one, and a separator that no row has, cause a warning.
     """
     used, counts = np.unique(data.Y.indices, return_counts=True)
-    names = [data.label_names[column] for column in used.tolist()]
+    names = [data.label_ids[column] for column in used.tolist()]
     unsplit = unsplit_labels(names, counts)
     if unsplit is None:
         has_rows = len(data.texts or ()) >= _MIN_ROWS

@@ -83,7 +83,7 @@ class ShardData:
     X: sp.csr_array
     Y: sp.csr_array
     weights: Array | None = None
-    label_names: Sequence[str] = ()
+    label_ids: Sequence[str] = ()
     feature_names: Sequence[str] = ()
 
 
@@ -97,7 +97,7 @@ def write_shard(folder: Path, name: str, data: ShardData, source: tuple[int, int
         arrays[f"X.{field}"] = np.asarray(getattr(data.X, field), dtype)
     for field, dtype in _CSR.items():
         arrays[f"Y.{field}"] = np.asarray(getattr(data.Y, field), dtype)
-    arrays |= pack_strings("labels", data.label_names)
+    arrays |= pack_strings("labels", data.label_ids)
     arrays |= pack_strings("features", data.feature_names)
     if data.weights is not None:
         arrays["weights"] = np.asarray(data.weights, np.float32)

@@ -158,7 +158,7 @@ class Store:
         self.c = self.manifest.n_labels
 
     @cached_property
-    def label_names(self) -> list[str]:
+    def label_ids(self) -> list[str]:
         return self.manifest.names(self.path, "labels").names
 
     @cached_property
@@ -187,7 +187,7 @@ class Store:
             Y=self.labels(),
             X=rows,
             texts=None,
-            label_names=self.label_names,
+            label_ids=self.label_ids,
             feature_names=self.feature_names,
             task=self.manifest.task,
             notes=self.manifest.notes,

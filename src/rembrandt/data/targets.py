@@ -159,29 +159,29 @@ def named_targets(y: Any, classes: Any = None) -> Targets:
 
 
 def joined_labels(
-    y: Any, classes: Any, known: NDArray[Any]
+    y: Any, classes: Any, model_labels: NDArray[Any]
 ) -> tuple[sparse.csr_array, NDArray[Any]]:
-    """Read ``y`` over the labels that are known and new ones.
+    """Read ``y`` over the labels of a model and new ones.
 
     Parameters
     ----------
     y : array-like or sparse matrix
         A label or a list of labels for each row, or a 0/1 matrix.
     classes : array-like or None
-        More labels; or the names of the columns of a matrix, which are the ``known`` labels
+        More labels; or the names of the columns of a matrix, which are the labels of the model
         otherwise.
-    known : ndarray
+    model_labels : ndarray
         The labels of a model.
 
     Returns
     -------
-    Y : csr_array of shape (n_rows, n_known + n_new)
-        A 0/1 matrix over the known labels and then the new ones.
+    Y : csr_array of shape (n_rows, n_model_labels + n_new)
+        A 0/1 matrix over the labels of the model and then the new ones.
     new : ndarray of shape (n_new,)
         The new labels, sorted.
     """
     y = _unwrapped(y)
-    names = known if classes is None else as_labels(classes)
+    names = model_labels if classes is None else as_labels(classes)
     if is_matrix(y):
         labels = names.tolist()
         what = "labels of the model; give classes" if classes is None else "classes"
@@ -189,19 +189,19 @@ def joined_labels(
     else:
         labels, counts = label_lists(y)
         Y, _ = label_rows(counts, np.arange(len(labels)), len(labels))
-    index = LabelIndex(known)
-    new = _new_labels(labels + names.tolist(), index, known)
+    index = LabelIndex(model_labels)
+    new = _new_labels(labels + names.tolist(), index, model_labels)
     index.add(new.tolist())
     Y = move_columns(Y, index.columns(labels), len(index))
     Y.sum_duplicates()
     Y.data[:] = 1  # a label that is repeated in a row counts once
     if len(new) == 0:
-        new = known[:0]  # with the type of the known labels
+        new = model_labels[:0]  # with the type of the labels of the model
     return Y, new
 
 
-def _new_labels(labels: list[Any], index: LabelIndex, known: NDArray[Any]) -> NDArray[Any]:
-    """The labels that are not in the index, sorted; all must be of the type of the known ones."""
+def _new_labels(labels: list[Any], index: LabelIndex, model_labels: NDArray[Any]) -> NDArray[Any]:
+    """The labels that are not in the index, sorted; all must be of the type of the model's."""
     try:
         unknown = set(labels).difference(index.names)
         new = as_labels(sorted(unknown))
@@ -209,9 +209,9 @@ def _new_labels(labels: list[Any], index: LabelIndex, known: NDArray[Any]) -> ND
         raise DataError(
             f"the labels are not of one type ({error}); give strings only, or numbers only"
         ) from error
-    if len(new) and len(known) and _are_strings(new) != _are_strings(known):
+    if len(new) and len(model_labels) and _are_strings(new) != _are_strings(model_labels):
         raise DataError(
-            f"the labels of the model are of type {known.dtype} and the new ones of type "
+            f"the labels of the model are of type {model_labels.dtype} and the new ones of type "
             f"{new.dtype}; give labels of the same type"
         )
     return new
@@ -236,9 +236,9 @@ def _named_columns(
     return Y, names
 
 
-def named_like(names: list[str], known: NDArray[Any]) -> list[Any]:
+def named_like(names: list[str], model_labels: NDArray[Any]) -> list[Any]:
     """Labels of a file in the type of a model's own: strings, or whole numbers."""
-    if _are_strings(known):
+    if _are_strings(model_labels):
         return names
     numbers = []
     for name in names:

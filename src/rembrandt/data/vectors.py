@@ -79,9 +79,10 @@ def _read_parquet(path: Path) -> NDArray[Any]:
     """The vectors in a Parquet file: one column of lists, or a column for each dimension."""
     from pyarrow.types import is_nested  # takes long to load
 
-    from rembrandt.data.cells import open_parquet
+    from rembrandt.data.parquet import check_sizes, open_parquet
 
     with open_parquet(path) as file:
+        check_sizes(path, file)
         table = file.read()
     lists = [column for column in table.columns if is_nested(column.type)]
     if len(lists) > 1:

@@ -1,4 +1,4 @@
-"""The steps of the logistic fit: what a place must offer, and how this process computes them.
+"""The steps of the logistic fit: what a backend must offer, and how this process computes them.
 
 An epoch takes one accelerated gradient step for each batch of rows; the mean of its iterates is
 evaluated and kept.

@@ -18,7 +18,6 @@ from rembrandt.linalg.hinge import Pool, compact_pool, squared_hinge
 from rembrandt.linalg.sparse import as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
-from rembrandt.settings import TreeSettings
 
 # Numbered pieces of siblings.
 Group = list[tuple[int, Array]]
@@ -32,7 +31,17 @@ PIECE_NODES = 64
 # Number of pools from which each is the work of one thread; fewer pools are each shared by all.
 POOLS_PER_THREAD = 16
 # Entries of the largest pool, and of the pools that are read from a store at a time.
-ENTRIES = 1 << 25
+MAX_POOL_ENTRIES = 1 << 25
+
+
+@dataclass(frozen=True)
+class HingeSettings:
+    """How the classifier of a node is fitted."""
+
+    cost: float  # weight of the loss against the penalty
+    passes: int  # over the examples of a node, at most
+    tolerance: float  # projected gradient at which coordinate descent stops
+    prune_below: float  # weights that are smaller are dropped, for a cost of one
 
 
 @dataclass(frozen=True)
@@ -78,17 +87,17 @@ Source = InMemory | OnDisk
 class Nodes:
     """The nodes of a level: the examples of each, and the pool of examples that it learns from.
 
-    Of a pool with more than ``most`` examples the first ones are used. They are a sample, as the
-    order is random. A label has weights of the features of its own examples, a cluster of those of
-    its pool.
+    Of a pool with more than ``max_pool_examples`` examples the first ones are used. They are a
+    sample, as the order is random. A label has weights of the features of its own examples, a
+    cluster of those of its pool.
     """
 
     rows: sparse.csr_array  # nodes × examples
     pools: sparse.csr_array  # parents × examples
     parent: Array  # of every node
     costs: Array  # of every example
-    settings: TreeSettings
-    most: int
+    settings: HingeSettings
+    max_pool_examples: int
     are_clusters: bool = False
 
     @property
@@ -96,9 +105,9 @@ class Nodes:
         return int(self.rows.shape[0])
 
     @property
-    def threshold(self) -> float:
+    def prune_below(self) -> float:
         """Weights that are smaller are dropped; with a low cost all weights are small."""
-        return float(self.settings.threshold * min(1.0, self.settings.cost))
+        return float(self.settings.prune_below * min(1.0, self.settings.cost))
 
     @property
     def order(self) -> Array:
@@ -121,8 +130,9 @@ class Nodes:
 
     def pool(self, parent: int) -> Array:
         """Return the examples that the children of a parent learn from."""
-        start, stop = self.pools.indptr[parent : parent + 2]
-        stop = min(stop, start + self.most)
+        # As integers of Python: the limit may be larger than those of the pointers can be.
+        start = int(self.pools.indptr[parent])
+        stop = min(int(self.pools.indptr[parent + 1]), start + self.max_pool_examples)
         return np.asarray(self.pools.indices[start:stop])
 
     def fit(
@@ -153,13 +163,13 @@ class Nodes:
             return int(self.parent[nodes[0]])
 
         batch: list[Group] = []
-        room = self.most
+        room = self.max_pool_examples
         for parent, group in groupby(enumerate(pieces), parent_of):
             size = len(self.pool(parent))
             if batch and size > room:
                 yield batch
                 batch = []
-                room = self.most
+                room = self.max_pool_examples
             batch.append(list(group))
             room -= size
         if batch:
@@ -207,7 +217,7 @@ class Nodes:
         """Fit siblings on the pool of ``rows``, whose columns are ``features``."""
         settings = self.settings
         examples = self.rows[nodes]
-        if len(rows) >= self.most:
+        if len(rows) >= self.max_pool_examples:
             # The pool is a sample of the first rows; drop the examples after it.
             examples = as_csr(examples[:, : rows[-1] + 1])
         positives = (
@@ -219,7 +229,7 @@ class Nodes:
             positives,
             settings.passes,
             settings.tolerance,
-            self.threshold,
+            self.prune_below,
             self.are_clusters,
         )
         return ends, features[columns], values, bias

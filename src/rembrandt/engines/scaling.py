@@ -6,6 +6,8 @@ without examples is divided by one. Columns are scaled around the products. Rows
 engine reads Y, which costs no more than reading it.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import sparse
 
@@ -13,6 +15,15 @@ from rembrandt.engines.protocol import Engine, Wrapped
 from rembrandt.linalg import Array, Floats
 from rembrandt.linalg.blocks import Block
 from rembrandt.linalg.sparse import scale_rows
+
+
+@dataclass(frozen=True)
+class LabelScaling:
+    """How labels are scaled before they are embedded, and whether means are subtracted."""
+
+    label_power: float = 0.0  # β
+    row_power: float = 0.0
+    center: bool = False
 
 
 def inverse_power(sums: Array, power: float) -> Floats:

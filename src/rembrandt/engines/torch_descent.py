@@ -27,7 +27,7 @@ from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg.blocks import as_numpy, spans
 
 if TYPE_CHECKING:
-    from rembrandt.engines.torch_place import TorchPlace
+    from rembrandt.engines.torch_backend import TorchBackend
 
 Tensor = torch.Tensor
 
@@ -52,15 +52,15 @@ TURN_SHARE = 0.4
 class TorchDescent:
     """On devices: every step in chunks of labels, to bound the logits in memory."""
 
-    def __init__(self, place: TorchPlace, problem: LogisticProblem) -> None:
-        self.place = place
+    def __init__(self, backend: TorchBackend, problem: LogisticProblem) -> None:
+        self.backend = backend
         self.whitening = problem.whitening
         self.settings = problem.settings
         self.host_weights = problem.weights
         self.compute = self._compute_type(problem)
         # The row of the weights that holds the bias.
         self.constant = self.whitening.size
-        free = place.available()
+        free = backend.available()
         n, c = problem.Y.shape
         self.batch = self._batch(problem.n_train, c, free)
         self.columns = self.whitening.size + 1
@@ -71,7 +71,7 @@ class TorchDescent:
         stored = feature_bytes <= STORED_FEATURES_SHARE * free
         self.features: dict[torch.device, Features] = {}
         self.weights: dict[torch.device, Tensor] = {}
-        for device in dict.fromkeys(place.devices):
+        for device in dict.fromkeys(backend.devices):
             self.features[device] = Features(
                 self.whitening, problem.H, self.compute, self.columns, device, stored
             )
@@ -83,12 +83,12 @@ class TorchDescent:
 
     def _compute_type(self, problem: LogisticProblem) -> torch.dtype:
         """Return the type of features and products: bfloat16 on GPUs with many products."""
-        if self.place.compute is None:
+        if self.backend.compute is None:
             n, c = problem.Y.shape
             many = n * c * self.whitening.size >= MANY_PRODUCTS
-            use_half = self.place.first.type == "cuda" and many
+            use_half = self.backend.first.type == "cuda" and many
         else:
-            use_half = self.place.compute == torch.bfloat16
+            use_half = self.backend.compute == torch.bfloat16
         return torch.bfloat16 if use_half else problem.H.dtype
 
     def _batch(self, n_train: int, c: int, free: int) -> int:
@@ -109,7 +109,7 @@ class TorchDescent:
         share.
         """
         c = Y.shape[1]
-        devices = self.place.devices
+        devices = self.backend.devices
         turns = self._turns(c, dtype, free)
         n_shards = min(c, turns * len(devices))
         longest = self.settings.longest(rates, self.batch, self.whitening.size)
@@ -131,7 +131,7 @@ class TorchDescent:
     def _turns(self, c: int, dtype: torch.dtype, free: int) -> int:
         """Return how many shards a device holds one after the other: one where all labels fit."""
         label_bytes = self.columns * dtype.itemsize
-        n_devices = len(self.place.devices)
+        n_devices = len(self.backend.devices)
         # Weights, velocities, the mean of an epoch, and the best mean.
         if 4 * label_bytes * c / n_devices <= WEIGHTS_SHARE * free:
             return 1
@@ -142,7 +142,7 @@ class TorchDescent:
             raise MemoryEstimateError(
                 f"a softmax over {c:,} classes of {self.columns:,} features needs about "
                 f"{4 * label_bytes * c / 2**30:.1f} GiB for its weights, and "
-                f"{free / 2**30:.1f} GiB are free on {self.place.device}: use fewer "
+                f"{free / 2**30:.1f} GiB are free on {self.backend.device}: use fewer "
                 "n_random_features, decoder='ridge', or more devices."
             )
         return turns
@@ -195,7 +195,7 @@ class TorchDescent:
         chunks = [(shard, labels) for shard in group for labels in spans(shard.width, shard.chunk)]
         logits = [self._logits(shard, batches[shard.device], labels) for shard, labels in chunks]
         sums = [
-            log_sums(P, self._bias(*chunk)).to(self.place.first)
+            log_sums(P, self._bias(*chunk)).to(self.backend.first)
             for P, chunk in zip(logits, chunks, strict=True)
         ]
         normalizers = reduce(torch.logaddexp, sums)
@@ -260,7 +260,7 @@ class TorchDescent:
         )
 
     def loss(self, rows: NDArray[np.int64]) -> float:
-        total = torch.zeros((), dtype=torch.float64, device=self.place.first)
+        total = torch.zeros((), dtype=torch.float64, device=self.backend.first)
         for span in spans(len(rows), self.batch):
             total += self._loss(rows[span])
         total_weight = float(self.host_weights[rows].sum())
@@ -268,7 +268,7 @@ class TorchDescent:
 
     def _loss(self, rows: NDArray[np.int64]) -> Tensor:
         """Return the weighted sum of the losses of ``rows`` at the mean."""
-        first = self.place.first
+        first = self.backend.first
         multiclass = self.settings.multiclass
         # The normalizer of no labels: the logarithm of an empty sum, or a sum of none.
         empty = -float("inf") if multiclass else 0.0
@@ -322,7 +322,7 @@ class TorchDescent:
         """Return the result on the first device, or in host memory when the device cannot hold
         it.
         """
-        home = self.place.first
+        home = self.backend.first
         if len(self.groups) > 1:
             home = self.shards[0].home
         c = self.shards[-1].labels.stop
@@ -333,7 +333,7 @@ class TorchDescent:
             first = shard.labels.start
             for labels in spans(shard.width, shard.chunk):
                 chunk_weights, chunk_bias = self.whitening.undo(
-                    shard.best[:, labels].to(self.place.first)
+                    shard.best[:, labels].to(self.backend.first)
                 )
                 into = slice(first + labels.start, first + labels.stop)
                 weights[:, into] = chunk_weights.to(home)

@@ -59,7 +59,7 @@ def _ahead(
 
 @triton.jit
 def _advance(
-    Q, V, M, G, place, step, penalty, momentum, columns, stride, g_stride,
+    Q, V, M, G, position, step, penalty, momentum, columns, stride, g_stride,
     point, p_stride, constant,
     KEPT: tl.constexpr, PENALTY: tl.constexpr, POINT: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -72,7 +72,7 @@ def _advance(
     m = tl.load(M + here, mask=inside, other=0.0)
     source = row
     if KEPT:
-        source = tl.load(place + row)
+        source = tl.load(position + row)
     v *= momentum
     if source >= 0:  # a row that was not kept has no gradient
         g = tl.load(G + source * g_stride + at, mask=inside, other=0.0).to(tl.float32)
@@ -132,11 +132,11 @@ def advance_(
     has_penalty = penalty is not None
     has_point = point is not None
     # A kernel takes some pointer where there is none, here ``step``; it does not read it.
-    place = step
+    position = step
     if kept is not None:
         # Where the gradient of each row is, -1 where it has none.
-        place = torch.full((Q.shape[0],), -1, dtype=torch.int64, device=Q.device)
-        place[kept] = torch.arange(len(kept), device=Q.device)
+        position = torch.full((Q.shape[0],), -1, dtype=torch.int64, device=Q.device)
+        position[kept] = torch.arange(len(kept), device=Q.device)
     if penalty is None:
         penalty = step
     point_stride = 0
@@ -149,7 +149,7 @@ def advance_(
         velocity,
         mean,
         gradient,
-        place,
+        position,
         step,
         penalty,
         momentum,

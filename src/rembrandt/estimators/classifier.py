@@ -3,100 +3,111 @@
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from scipy import sparse
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rembrandt import __version__
 from rembrandt.data import Dataset
+from rembrandt.data.arrays import move_columns
 from rembrandt.data.examples import Examples, numbered
-from rembrandt.data.labels import Title
-from rembrandt.data.rows import array_digest, is_rows
-from rembrandt.data.targets import Targets, named_targets
-from rembrandt.embeddings import warn_if_fewer
-from rembrandt.engines.place import place_for
+from rembrandt.data.labels import LabelIndex, Title, as_labels, check_titles
+from rembrandt.data.rows import array_digest, as_rows, is_rows
+from rembrandt.data.targets import (
+    Targets,
+    is_matrix,
+    joined_labels,
+    named_like,
+    named_targets,
+    read_targets,
+)
+from rembrandt.data.views import Views, check_blocks, is_blocks
+from rembrandt.declarations import ModelSettings, PartName, Threshold, as_json
+from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
-from rembrandt.estimators.base import dataset_targets
-from rembrandt.estimators.inputs import check_input
+from rembrandt.estimators.base import Estimator, dataset_targets
+from rembrandt.estimators.inputs import check_input, index_of
+from rembrandt.estimators.predictions import Predictions
+from rembrandt.estimators.requests import (
+    Tail,
+    dataset_rows,
+    default_request,
+    feature_names,
+    label_columns,
+    name_labels,
+    predicted_columns,
+    prediction_model,
+    rows_of,
+    top_columns,
+    true_labels,
+    vector_block,
+)
 from rembrandt.estimators.saving import save_classifier
-from rembrandt.estimators.updates import Updates
-from rembrandt.features.fourier import Kernel
-from rembrandt.features.joined import is_blocks
+from rembrandt.explanations.explain import explain_labels
+from rembrandt.explanations.explanation import Explanation
 from rembrandt.features.text import TextFeatures, is_text
 from rembrandt.fitting import fit_model
-from rembrandt.progress import Report, bars, silent
-from rembrandt.recipe import Recipe, as_json, resolve
-from rembrandt.scorers.embedding_fit import n_random_features
-from rembrandt.selection import Choice, Watch, choose, unwatched
-from rembrandt.settings import (
-    Auto,
+from rembrandt.linalg import Array
+from rembrandt.metrics import f1_scores, row_terms
+from rembrandt.model.description import describe
+from rembrandt.model.model import Model
+from rembrandt.parts.allowance import ALLOWANCES
+from rembrandt.parts.embedding.fit import n_random_features
+from rembrandt.parts.embedding.rank import warn_if_fewer
+from rembrandt.parts.embedding.settings import (
     DecoderName,
     EmbeddingSettings,
+    KernelName,
     Method,
-    Preset,
-    ScorerName,
-    Threshold,
-    TreeSettings,
 )
+from rembrandt.parts.trees.settings import TreeSettings
+from rembrandt.planning import fixed_settings, resolve
+from rembrandt.predict import all_probabilities, answer, indicator, log_odds
+from rembrandt.progress import Report, bars, silent
+from rembrandt.search import SearchResult, Watch, search, unwatched
+from rembrandt.settings import Preset
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
+from rembrandt.updating import refit_due, update_model
 
-LARGE = 10  # megabytes kept for updates above which a fit warns
-EFFORT = {"fast": 0, "balanced": 1, "best": 2}  # of the search for settings
-
-
-def warn_if_large(recipe: Recipe) -> None:
-    """Warn before the fit if a growable model will keep much for updates."""
-    if not recipe.growable or recipe.kernel is None or recipe.n_components == "auto":
-        return
-    size = 4e-6 * (n_random_features(recipe) + recipe.n_components) ** 2
-    if size > LARGE:
-        message = (
-            f"growable=True adds {size:,.0f} MB to the model, for exact updates; kernel=None needs "
-            "little"
-        )
-        warnings.warn(
-            RembrandtWarning(f"{message}, and updates work without growable too", "growable"),
-            stacklevel=4,
-        )
+# Megabytes kept for updates above which a fit warns.
+LARGE_MEGABYTES = 10
 
 
 def _can_update(self: "RembrandtClassifier") -> bool:
     """Whether `partial_fit` is available, by the parameters alone; raises with the reason where it
     is not.
     """
-    if self.decoder not in ("auto", "ridge") or self.scorers not in (
-        "auto",
-        ("embedding",),
-        "embedding",
-    ):
-        message = (
-            "partial_fit needs scorers=('embedding',) and decoder='ridge'; fit, and then update"
+    is_possible = self.parts in ("auto", ("embedding",), "embedding")
+    if not is_possible or self.decoder not in ("auto", "ridge"):
+        raise SettingsError(
+            "partial_fit needs parts=('embedding',) and decoder='ridge'; fit, and then update",
+            "decoder",
         )
-        raise SettingsError(message, "decoder")
     return True
 
 
-class RembrandtClassifier(Updates):
+class RembrandtClassifier(ClassifierMixin, Estimator):
     """Predict one or many of a large number of labels.
 
-    A model has one or more scorers: the label embedding with its decoder, trees of sparse linear
+    A model has one or more parts: the label embedding with its decoder, trees of sparse linear
     classifiers, and label centroids. A blend, learned on held-out training examples, turns their
-    scores into probabilities. Whatever is "auto" is chosen on held-out examples too.
+    scores into probabilities. Whatever is "auto" follows from the preset and the data.
 
     Parameters
     ----------
     preset : {"fast", "balanced", "best"}, default="balanced"
-        Trade training time for accuracy. "fast" has trees and centroids, and the embedding instead
-        of trees where features are dense or few; "balanced" has all three; "best" has more trees
-        and tries more settings. Held-out examples decide which scorers a model keeps.
-    scorers : "auto" or tuple of {"trees", "centroids", "embedding"}, default="auto"
-        The scorers that a model may have.
+        Trade training time for accuracy. A preset is an allowance for the work of a fit: how many
+        trees, and how much the embedding may cost next to them. "best" also tries other settings on
+        held-out examples.
+    parts : "auto" or tuple of {"trees", "centroids", "embedding"}, default="auto"
+        The parts of the model; "auto" has those that the preset allows.
     n_components : int or "auto", default="auto"
-        Rank of the embedding. "auto" keeps the directions that hold nearly all of the spectrum.
+        Rank of the embedding; "auto" is 300, or all directions where there are fewer.
     method : {"rembrandt", "pca", "plst", "cs", "cca"}, default="rembrandt"
         Method of the embedding, as in `LabelEmbedder`.
     ridge : float or "auto", default="auto"
@@ -106,7 +117,7 @@ class RembrandtClassifier(Updates):
     default="auto"
         From the embedding to scores: its transpose, least squares, linear discriminant analysis,
         softmax or independent logistic regression over all labels, or logistic regression over the
-        labels that other scorers propose.
+        labels that other parts list.
     decoder_ridge : float or "auto", default="auto"
         Penalty of the decoder, relative to the mean squared length of a mapped example; for
         "logistic" of an example with whitened features. A linear "ridge" decoder hardly needs one.
@@ -114,9 +125,6 @@ class RembrandtClassifier(Updates):
         Kernel of the decoder, by random Fourier features.
     normalize : bool or "auto", default="auto"
         Scale rows to unit length before they are embedded.
-    regressor : object, default=None
-        Any scikit-learn regressor with several outputs, in place of the ridge regression behind the
-        embedding. A model with a regressor cannot be saved.
     embedding : EmbeddingSettings, default=None
         Rarely used settings of the embedding and its decoder. What is not set in it has the value
         of the preset, so ``EmbeddingSettings()`` is the same as None.
@@ -129,12 +137,11 @@ class RembrandtClassifier(Updates):
         4,000). The model then has the embedding alone, with a ridge decoder. Other models are
         updated too; see `update`.
     threshold : float, "micro" or "macro", default="micro"
-        Probability from which `predict` returns a label, where rows have several. "micro" and
+        Smallest probability of a label that `predict` returns, where rows have several. "micro" and
         "macro" choose it on held-out examples for the best F1, of all labels together or of each
         label.
     budget : float, default=None
-        Seconds to search for whatever is "auto" by successive halving. The fit comes after the
-        search.
+        Seconds to try other settings than those of the preset. The fit comes after the search.
     random_state : int, RandomState instance or None, default=None
         Seed of everything that is random.
     device : str, default="cpu"
@@ -150,19 +157,19 @@ class RembrandtClassifier(Updates):
     model_ : Model
         The fitted model.
     settings_ : dict
-        The resolved settings, and facts about the fit: ``predict_threshold`` is the probability
-        from which `predict` returns a label, and ``calibration_error`` the mean error of
-        probabilities on held-out examples.
+        The resolved settings: ``parts`` has those of each part by its name.
+    facts_ : Facts
+        How the model was fitted, and what it reached on held-out examples.
+    threshold_ : float, ndarray or None
+        Smallest probability of a label that `predict` returns; None where rows have one label.
     selection_ : list of dict
-        Every candidate that was tried on held-out examples, with its precision.
+        Every other setting that was tried on held-out examples, with its precision.
     embedding_ : ndarray of shape (n_labels, rank)
         A vector for each label. A model without an embedding derives them from its label weights.
     singular_values_ : ndarray of shape (rank,)
         Strength of each direction of the embedding.
     text_ : TextFeatures or None
         The fitted text features.
-    joined_ : Joined or None
-        How several blocks of features are joined.
     label_counts_ : ndarray of shape (n_labels,)
         Number of training examples of each label.
     n_train_ : int
@@ -190,20 +197,24 @@ class RembrandtClassifier(Updates):
     """
 
     feature_names_: list[str] | None
+    model_: Model
+    selection_: list[dict[str, Any]]
+    extra_: dict[str, Any]
+    _dense_target: Any
+    _on_device: Any
     _saved: tuple[str, str | None]  # where the model was loaded from or saved to, and its checksum
 
     def __init__(
         self,
         preset: Preset = "balanced",
-        scorers: Auto | ScorerName | tuple[ScorerName, ...] = "auto",
-        n_components: int | Auto = "auto",
+        parts: Literal["auto"] | PartName | tuple[PartName, ...] = "auto",
+        n_components: int | Literal["auto"] = "auto",
         method: Method = "rembrandt",
-        ridge: float | Auto = "auto",
-        decoder: DecoderName | Auto = "auto",
-        decoder_ridge: float | Auto = "auto",
-        kernel: Kernel | Auto | None = "auto",
-        normalize: bool | Auto = "auto",
-        regressor: Any = None,
+        ridge: float | Literal["auto"] = "auto",
+        decoder: DecoderName | Literal["auto"] = "auto",
+        decoder_ridge: float | Literal["auto"] = "auto",
+        kernel: KernelName | Literal["auto"] | None = "auto",
+        normalize: bool | Literal["auto"] = "auto",
         embedding: EmbeddingSettings | None = None,
         trees: TreeSettings | None = None,
         text: TextFeatures | None = None,
@@ -215,7 +226,7 @@ class RembrandtClassifier(Updates):
         verbose: int = 0,
     ) -> None:
         self.preset = preset
-        self.scorers = scorers
+        self.parts = parts
         self.n_components = n_components
         self.method = method
         self.ridge = ridge
@@ -223,7 +234,6 @@ class RembrandtClassifier(Updates):
         self.decoder_ridge = decoder_ridge
         self.kernel = kernel
         self.normalize = normalize
-        self.regressor = regressor
         self.embedding = embedding
         self.trees = trees
         self.text = text
@@ -250,7 +260,8 @@ class RembrandtClassifier(Updates):
         Parameters
         ----------
         X : array-like of str, {array-like, sparse matrix} of shape (n_samples, n_features) or tuple
-            Texts, features, or several blocks of both, which are joined with equal strength.
+            Texts or features; or a tuple of them and of vectors that stand beside them, for which
+            the model gets a part of its own.
         y : array-like
             One class per row, a 0/1 matrix, or a list of labels for each row.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -275,12 +286,17 @@ class RembrandtClassifier(Updates):
         -------
         self : RembrandtClassifier
         """
-        with bars(self.verbose > 0) as report, checkpoints_in(checkpoint) as checkpoints:
-            held = {"groups": groups, "times": times}
-            self._fit(
-                X, lambda: named_targets(y, classes), sample_weight, report, checkpoints, held=held
+        if groups is not None and times is not None:
+            raise SettingsError(
+                "groups and times both say which rows are held out; give one of them", "groups"
             )
-        return self if label_names is None else self.set_label_names(label_names)
+        with bars(self.verbose > 0) as report, checkpoints_in(checkpoint) as checkpoints:
+            data, text = self._read(X, lambda: named_targets(y, classes), sample_weight, report)
+            data = _with_held_out_columns(data, groups, times)
+            self._fit(data, text, report, checkpoints)
+        if label_names is not None:
+            self.set_label_names(label_names)
+        return self
 
     def fit_dataset(
         self,
@@ -288,7 +304,7 @@ class RembrandtClassifier(Updates):
         report: Report = silent,
         checkpoint: str | Path | Checkpoints | None = None,
         watch: Watch = unwatched,
-        recipe: Recipe | None = None,
+        settings: ModelSettings | None = None,
         groups: Any = None,
         times: Any = None,
     ) -> Self:
@@ -304,8 +320,8 @@ class RembrandtClassifier(Updates):
             As in `fit`.
         watch : callable, default=unwatched
             Receives the progress of a search with a budget.
-        recipe : Recipe, default=None
-            Use this recipe, such as that of an earlier fit, instead of choosing one.
+        settings : ModelSettings, default=None
+            Use these settings, such as those of an earlier fit. No others are tried.
         groups, times : array-like of shape (n_samples,), default=None
             As in `fit`.
 
@@ -313,16 +329,350 @@ class RembrandtClassifier(Updates):
         -------
         self : RembrandtClassifier
         """
+        if groups is not None and times is not None:
+            raise SettingsError(
+                "groups and times both say which rows are held out; give one of them", "groups"
+            )
         with checkpoints_in(checkpoint) as checkpoints:
-            work = report, checkpoints, watch, recipe, {"groups": groups, "times": times}
-            self._fit(data.inputs, lambda: dataset_targets(data), data.weights, *work)
+            examples, text = self._read(
+                data.inputs, lambda: dataset_targets(data), data.weights, report
+            )
+            examples = _with_held_out_columns(examples, groups, times)
+            self._fit(examples, text, report, checkpoints, watch, settings)
         self.feature_names_ = data.feature_names
-        return self.name_labels(data.label_titles) if data.label_titles else self
+        if data.label_names:
+            name_labels(self, data.label_names)
+        return self
 
-    def search_dataset(
-        self, data: Dataset, report: Report = silent, watch: Watch = unwatched
-    ) -> Choice:
-        """Search for settings as a fit with a budget would, without fitting to all examples.
+    def predict(self, X: Any) -> Any:
+        """Predict the class of each row or, with several labels a row, those whose probability
+        reaches the threshold.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or sparse array of shape (n_samples, n_labels)
+            Classes, None for a text without a known word; or a 0/1 matrix, dense where `fit` was
+            given a dense one.
+        """
+        model = prediction_model(self)
+        labels = predicted_columns(self, rows_of(self, X))
+        if not model.multiclass:
+            matrix = indicator(labels, model.n_labels)
+            if self._dense_target is None:
+                return matrix
+            return matrix.toarray().astype(self._dense_target)
+        first = np.full(len(labels), -1)
+        if labels.shape[1]:
+            first = labels[:, 0]
+        n_blank = int((first < 0).sum())
+        if n_blank == 0:
+            return self.classes_[first]
+        message = (
+            f"{n_blank:,} of {len(first):,} texts have no word of the model and get no label: None"
+        )
+        warnings.warn(RembrandtWarning(message), stacklevel=2)
+        return np.array([*self.classes_.tolist(), None], dtype=object)[first]
+
+    def predict_labels(
+        self, X: Any, k: int | None = None, min_probability: float | None = None
+    ) -> Any:
+        """Predict the labels of each row by name: those that `predict` gives, best first.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+        k : int, default=None
+            Largest number of labels of a row; None for all that are predicted.
+        min_probability : float, default=None
+            Smallest probability of a predicted label, instead of the threshold of the model.
+
+        Returns
+        -------
+        list of lists, or Series of lists with the index of X
+            Names of labels, where they have names, else labels. A text without a known word has
+            none.
+        """
+        request = default_request(self, rows_of(self, X))
+        if min_probability is not None:
+            request = replace(request, k=None, threshold=min_probability)
+        if k is not None:
+            request = replace(request, k=k)
+        columns = answer(prediction_model(self), request).labels
+        index = self.model_.labels
+        shown = self.classes_.tolist()
+        if index.titles is not None:
+            shown = [title or label for title, label in zip(index.titles, shown, strict=True)]
+        labels = [[shown[i] for i in row if i >= 0] for row in columns.tolist()]
+        row_index = index_of(X)
+        if row_index is None:
+            return labels
+        import pandas as pd
+
+        return pd.Series(labels, index=row_index, dtype=object)
+
+    def predict_topk(
+        self,
+        X: Any,
+        k: int = 5,
+        include: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+        tail: Tail = False,
+        shortlist: int | bool = False,
+    ) -> tuple[Array, Array]:
+        """Predict the ``k`` best labels of each row.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+        k : int, default=5
+            Number of labels.
+        include : iterable of labels, default=None
+            Predict only these labels.
+        exclude : iterable of labels, default=None
+            Never predict these labels.
+        tail : bool or (float, float), default=False
+            Rank by probability × inverse propensity, which is then the score: rare labels come
+            first where they are nearly as likely as common ones. A pair sets the constants (A, B)
+            of the propensities, (0.55, 1.5) by default.
+        shortlist : int or bool, default=False
+            Number of labels that are scored for each row, from the most promising clusters of
+            labels; True scores one in forty, at least 1,000. Much faster from 100,000 labels on; a
+            label of the best ``k`` may be missed.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Labels, best first; at most as many columns as there are labels. A text without a known
+            word has no labels: None in all columns.
+        scores : ndarray of shape (n_samples, k)
+            Their probabilities; 0 where there is no label.
+        """
+        if k < 1:
+            raise SettingsError(f"k={k} must be at least 1", "k")
+        with bars(self.verbose > 0) as report:
+            columns, scores = top_columns(
+                self, rows_of(self, X), k, include, exclude, tail, shortlist, report
+            )
+        labels = np.array([*self.classes_.tolist(), None], dtype=object)[columns]
+        if (columns < 0).any():
+            return labels, scores
+        return labels.astype(self.classes_.dtype), scores
+
+    def predict_frame(
+        self,
+        X: Any,
+        k: int = 5,
+        include: Iterable[Any] | None = None,
+        exclude: Iterable[Any] | None = None,
+    ) -> Any:
+        """Predict the ``k`` best labels of each row as a pandas data frame with a row for each
+        label.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+        k : int, default=5
+            Number of labels.
+        include, exclude : iterable of labels, default=None
+            As in `predict_topk`.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``label``, ``name``, ``probability`` and ``rank``, with the index of X or the
+            number of the row.
+        """
+        import pandas as pd
+
+        rows = rows_of(self, X)
+        labels, probabilities = top_columns(self, rows, k, include, exclude)
+        index = index_of(X)
+        if index is None:
+            index = pd.RangeIndex(len(labels))
+        columns = Predictions(range(len(labels)), labels, probabilities, self.model_.labels).long()
+        columns["label"] = self.classes_[labels[labels >= 0]]
+        return pd.DataFrame(columns, index=index.take(columns.pop("id")))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Compute the probabilities of all labels.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels)
+            Probabilities; with one label a row they sum to one. Those of a text without a known
+            word are zero.
+        """
+        rows = rows_of(self, X)
+        with bars(self.verbose > 0) as report:
+            return all_probabilities(prediction_model(self), rows, report)
+
+    def decision_function(self, X: Any) -> Array:
+        """Compute the log-odds of all labels.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels)
+            Log-odds of what `predict_proba` returns; for two classes (n_samples,), those of the
+            second.
+        """
+        scores = log_odds(self.predict_proba(X))
+        if self.model_.multiclass and scores.shape[1] == 2:
+            return scores[:, 1]
+        return scores
+
+    def explain(
+        self, X: Any, labels: Iterable[Any] | None = None, k: int = 5
+    ) -> list[list[Explanation]]:
+        """Explain the log-odds of labels: what every feature of a row adds to them, exactly.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+        labels : iterable of labels, default=None
+            The labels to explain, the same for every row. By default the ``k`` best of each row.
+        k : int, default=5
+            Number of labels of a row if ``labels`` is not given.
+
+        Returns
+        -------
+        list of list of Explanation
+            For every row the explanations of its labels.
+
+        Examples
+        --------
+        >>> texts = ["red apple", "green apple", "red car", "fast car"] * 10
+        >>> labels = ["fruit", "fruit", "vehicle", "vehicle"] * 10
+        >>> classifier = RembrandtClassifier(random_state=0).fit(texts, labels)
+        >>> classifier.explain(["an apple"], ["fruit"])[0][0].top(1)[0][0]
+        'apple'
+        """
+        rows = rows_of(self, X)
+        if labels is None:
+            columns, _ = top_columns(self, rows, k)
+        else:
+            columns = np.tile(label_columns(self, labels), (rows.n, 1))
+        texts: list[Any] = [None] * rows.n
+        given_texts = X[0] if is_blocks(X) else X
+        if is_text(given_texts):
+            texts = list(given_texts)
+        names = feature_names(self)
+        explanations = []
+        for i, best in enumerate(columns):
+            known = best[best >= 0]
+            explanations.append(explain_labels(self.model_, rows[[i]], known, names, texts[i]))
+        return explanations
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, measure: str = "auto") -> float:
+        """Return a measure of the predictions.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features, as given to `fit`.
+        y : array-like
+            True labels, as given to `fit`; the columns of a matrix are those of ``classes_``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; for "micro_f1" and "macro_f1" it must be None.
+        measure : str, default="auto"
+            "p@k", "r@k", "f1@k", "ndcg@k" or "psp@k" with any number k, "micro_f1" or "macro_f1" of
+            the labels that reach the threshold. "auto" is the accuracy or, with several labels a
+            row, "p@1".
+
+        Returns
+        -------
+        float
+        """
+        truth, missing = true_labels(self, y)
+        if measure in ("micro_f1", "macro_f1"):
+            if sample_weight is not None:
+                raise SettingsError(f"{measure} has no weights; leave sample_weight out", "measure")
+            predicted = predicted_columns(self, rows_of(self, X))
+            return f1_scores(truth, predicted, missing)[measure]
+        name, _, k = ("p@1" if measure == "auto" else measure).partition("@")
+        if name not in ("p", "r", "f1", "ndcg", "psp") or not k.isdecimal() or int(k) < 1:
+            known = "p@k, r@k, f1@k, ndcg@k, psp@k, micro_f1, macro_f1"
+            raise SettingsError(f"measure={measure!r} is not one of {known}", "measure")
+        ranked, _ = top_columns(self, rows_of(self, X), int(k))
+        counts = self.label_counts_
+        terms = row_terms(
+            truth, ranked, counts, self.n_train_, ks=(int(k),), missing_labels=missing
+        )[f"{name}@{k}"]
+        weights: Any = 1.0
+        if sample_weight is not None:
+            weights = np.asarray(sample_weight)
+        numerators, denominators = terms
+        denominator = float((denominators * weights).sum())
+        if denominator == 0:
+            return 0.0
+        return float((numerators * weights).sum()) / denominator
+
+    def update(
+        self,
+        X: Any,
+        y: Any,
+        history: tuple[Any, Any] | None = None,
+        classes: Iterable[Any] | None = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Add examples to a fitted model, with labels that it knows and new ones.
+
+        Centroids and a ridge decoder take more examples as they are; a decoder is exact where the
+        model is growable. Trees need the old examples: with ``history`` the nodes that get new
+        examples are fitted again, without it only the new labels are. ``facts_.updates`` says
+        what they missed, and a warning when a refit is due.
+
+        Parameters
+        ----------
+        X : array-like of str, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts or features.
+        y : array-like
+            Labels, as for `fit`.
+        history : tuple (X, y), default=None
+            The examples that the model has learned from so far, without the new ones.
+        classes : iterable of labels, default=None
+            Names of the columns of a 0/1 matrix, or labels of later calls.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self : RembrandtClassifier
+        """
+        check_is_fitted(self, "model_")
+        Y, new_classes = joined_labels(y, classes, self.classes_)
+        history_targets = None
+        with bars(self.verbose > 0) as report:
+            rows = rows_of(self, X, report)
+            if history is not None:
+                old_X, old_y = history
+                known = self.classes_ if is_matrix(old_y) else None
+                old_rows = rows_of(self, old_X, report)
+                history_targets = (old_rows, read_targets(old_y, known), None)
+            return self._update(rows, Y, new_classes, sample_weight, report, history_targets)
+
+    def update_dataset(
+        self, data: Dataset, report: Report = silent, history: Dataset | None = None
+    ) -> Self:
+        """Add the examples of a dataset, as `update` does.
 
         Parameters
         ----------
@@ -330,21 +680,33 @@ class RembrandtClassifier(Updates):
             Examples, as `rembrandt.read` returns them.
         report : callable, default=silent
             Receives the progress.
-        watch : callable, default=unwatched
-            Receives the progress of the search.
+        history : Dataset, default=None
+            The examples that the model has learned from so far, without the new ones.
 
         Returns
         -------
-        Choice
-            The recipe and every trial.
+        self : RembrandtClassifier
         """
-        if self.budget is None:
-            raise SettingsError("budget=None leaves no time to search; give seconds", "budget")
-        own = type(self)(**self.get_params(deep=False))
-        examples, _ = own._read(data.inputs, lambda: dataset_targets(data), data.weights, report)
-        recipe = resolve(own.get_params(deep=False), examples)
-        place = place_for(self.device, examples.X)
-        return choose(examples, recipe, EFFORT[self.preset], self.budget, place, report, watch)
+        check_is_fitted(self, "model_")
+        used = np.flatnonzero(np.bincount(data.Y.indices, minlength=data.n_labels))
+        labels = named_like([data.label_ids[i] for i in used], self.classes_)
+        Y, new_classes = joined_labels(data.Y[:, used], labels, self.classes_)
+        history_targets = None
+        if history is not None:
+            old_labels = as_labels(named_like(history.label_ids, self.classes_))
+            targets = Targets(history.Y, old_labels, self.model_.multiclass)
+            history_targets = (dataset_rows(self, history, report), targets, history.weights)
+        rows = dataset_rows(self, data, report)
+        self._update(rows, Y, new_classes, data.weights, report, history_targets)
+        if data.label_names:
+            names = self.label_names_
+            descriptions = self.label_descriptions_
+            shown = {
+                label: (names.get(label, ""), descriptions.get(label, ""))
+                for label in names | descriptions
+            }
+            name_labels(self, {**shown, **data.label_names})
+        return self
 
     @available_if(_can_update)
     def partial_fit(
@@ -375,11 +737,88 @@ class RembrandtClassifier(Updates):
             return self.update(X, y, None, classes, sample_weight)
         first = type(self)(**self.get_params(deep=False) | {"growable": True})
         with bars(self.verbose > 0) as report:
-            first._fit(X, lambda: named_targets(y, classes), sample_weight, report, NO_CHECKPOINTS)
-        self.__dict__ |= {
-            name: value for name, value in vars(first).items() if name not in self.get_params()
-        }
+            data, text = first._read(X, lambda: named_targets(y, classes), sample_weight, report)
+            first._fit(data, text, report, NO_CHECKPOINTS)
+        params = self.get_params()
+        for name, value in vars(first).items():
+            if name not in params:
+                setattr(self, name, value)
         return self
+
+    def search_dataset(
+        self, data: Dataset, report: Report = silent, watch: Watch = unwatched
+    ) -> SearchResult:
+        """Search for settings as a fit with a budget would, without fitting to all examples.
+
+        Parameters
+        ----------
+        data : Dataset
+            Examples, as `rembrandt.read` returns them.
+        report : callable, default=silent
+            Receives the progress.
+        watch : callable, default=unwatched
+            Receives the progress of the search.
+
+        Returns
+        -------
+        SearchResult
+            The settings and every trial.
+        """
+        if self.budget is None:
+            raise SettingsError("budget=None leaves no time to search; give seconds", "budget")
+        searching = type(self)(**self.get_params(deep=False))
+        examples, _ = searching._read(
+            data.inputs, lambda: dataset_targets(data), data.weights, report
+        )
+        settings = resolve(searching.get_params(deep=False), examples)
+        backend = backend_for(self.device, examples.X)
+        return searching._search(examples, settings, backend, report, watch)
+
+    def build_shortlist(self, report: Report = silent) -> Self:
+        """Cluster the labels for ``predict_topk(shortlist=...)``, which otherwise does so on first
+        use.
+
+        It takes seconds for 200,000 labels. A saved model keeps the clusters, 4 bytes a label.
+
+        Returns
+        -------
+        self : RembrandtClassifier
+        """
+        check_is_fitted(self)
+        self.model_ = self.model_.with_shortlist(0, report)
+        return self
+
+    def set_label_names(self, label_names: Mapping[Any, Title] | Iterable[Title]) -> Self:
+        """Set the names that are shown for labels that are identifiers.
+
+        Parameters
+        ----------
+        label_names : mapping of labels to names, or iterable of names
+            Names by label, or one for each of ``classes_``: strings, or tuples of a name and a
+            description. Labels that are not in a mapping are shown as they are.
+
+        Returns
+        -------
+        self : RembrandtClassifier
+        """
+        check_is_fitted(self, "model_")
+        if isinstance(label_names, Mapping):
+            check_titles(label_names, self.classes_.tolist())
+        name_labels(self, label_names)
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the fitted model: training data, what was chosen and why, quality, size of its
+        parts, use.
+
+        Returns
+        -------
+        dict
+            JSON values; sections have ``words``, a sentence for people. The command is ``rembrandt
+            info``.
+        """
+        check_is_fitted(self, "model_")
+        return dict(describe(self.model_, self.selection_, self.extra_))
 
     def save(
         self,
@@ -406,90 +845,204 @@ class RembrandtClassifier(Updates):
         check_is_fitted(self, "model_")
         self._saved = save_classifier(self, path, force, extra, sign_key)
 
-    def _fit(
-        self,
-        X: Any,
-        read: Callable[[], Targets],
-        sample_weight: Any,
-        report: Report,
-        checkpoints: Checkpoints,
-        watch: Watch = unwatched,
-        recipe: Recipe | None = None,
-        held: Mapping[str, Any] = MappingProxyType({}),
-    ) -> Self:
-        data, text = self._read(X, read, sample_weight, report)
-        columns: Any = {name: numbered(name, values, data.n) for name, values in held.items()}
-        if all(columns.get(name) is not None for name in ("groups", "times")):
-            raise SettingsError(
-                "groups and times both say which rows are held out; give one of them", "groups"
-            )
-        data = replace(data, **columns)
-        place = place_for(self.device, data.X)
-        resolved = resolve(self.get_params(deep=False), data) if recipe is None else recipe
-        if checkpoints is not NO_CHECKPOINTS:
-            checkpoints.begin(self._fingerprint(data))
+    classes_ = property(attrgetter("model_.classes"))
+    text_ = property(attrgetter("model_.text"))
+    label_counts_ = property(attrgetter("model_.label_counts"))
+    n_train_ = property(attrgetter("model_.n_train"))
+    facts_ = property(attrgetter("model_.facts"))
 
-        def search() -> Choice:
-            return choose(data, resolved, EFFORT[self.preset], self.budget, place, report, watch)
+    @property
+    def settings_(self) -> dict[str, Any]:
+        return self.model_.settings.to_json()
 
-        with place.session():
-            choice = checkpoints.stage("settings", search, Choice.arrays, Choice.from_arrays)
-            warn_if_large(choice.recipe)
-            # What was learned on held-out examples goes with the fit on all examples.
-            model = fit_model(
-                *(
-                    data,
-                    choice.recipe,
-                    choice.blend,
-                    choice.threshold,
-                    place,
-                    report,
-                    checkpoints,
-                    choice.first_trees,
-                )
-            )
-        warn_if_fewer(model.settings.get("rank", np.inf), self.n_components)
-        learned = {
-            "blends": choice.blends,
-            "calibration_error": choice.calibration_error,
-            "version": __version__,
-        }
-        self.model_ = replace(
-            model, text=text, joined=self._joined, settings=model.settings | learned
-        )
-        self.selection_ = choice.trials
-        self.tallies_ = place.tallies
-        self.feature_names_, self.extra_ = None, {}
-        return self
+    @property
+    def threshold_(self) -> Any:
+        if self.model_.multiclass:
+            return None
+        return self.model_.threshold
+
+    @property
+    def embedding_(self) -> Array:
+        return self.model_.label_vectors[0]
+
+    @property
+    def singular_values_(self) -> Array:
+        return self.model_.label_vectors[1]
+
+    @property
+    def n_iter_(self) -> int:
+        iterations = [part.facts().get("iterations", 1) for part in self.model_.parts.values()]
+        return max(iterations)
+
+    @property
+    def label_names_(self) -> dict[Any, str]:
+        return self._by_label(self.model_.titles)
+
+    @property
+    def label_descriptions_(self) -> dict[Any, str]:
+        return self._by_label(self.model_.descriptions)
+
+    def _by_label(self, texts: list[str] | None) -> dict[Any, str]:
+        """Return the texts of labels that have one."""
+        if texts is None:
+            return {}
+        labels = self.classes_.tolist()
+        return {label: text for label, text in zip(labels, texts, strict=True) if text}
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_on_device"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def _read(
         self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report
     ) -> tuple[Examples, TextFeatures | None]:
-        """Validate texts or features and their labels."""
+        """Validate texts or features, vectors beside them, and their labels."""
         check_input(X)
-        place_for(
-            self.device, X if is_rows(X) else None
-        )  # refuse an unknown device before any work
+        # Refuse an unknown device before any work.
+        backend_for(self.device, X if is_rows(X) else None)
         blocks = X if is_blocks(X) else (X,)
-        text: TextFeatures | None = getattr(
-            X, "text", None
-        )  # a store remembers how its texts became features
-        if sum(map(is_text, blocks)) > 1:
-            raise DataError(
-                "X has more than one block of texts; join the texts of each example into one"
-            )
-        if any(map(is_text, blocks)):
-            fitted = text = (
-                TextFeatures() if self.text is None else TextFeatures(**self.text.get_params())
-            )
-            rows = tuple(
-                fitted.fit_transform(x, report=report) if is_text(x) else x for x in blocks
-            )
-            X = rows if is_blocks(X) else rows[0]
-        features = self._fit_rows(X)
+        features = blocks[0]
+        # A store remembers how its texts became features.
+        text: TextFeatures | None = getattr(features, "text", None)
+        if is_text(features):
+            text = TextFeatures()
+            if self.text is not None:
+                text = TextFeatures(**self.text.get_params())
+            features = text.fit_transform(features, report=report)
+        rows = self._fit_rows(features)
+        vectors = tuple(vector_block(block) for block in blocks[1:])
+        check_blocks(rows, vectors)
         targets = read()
         self._dense_target = targets.dense
-        return self._examples(features, targets, sample_weight), text
+        data = self._examples(rows, targets, sample_weight)
+        return replace(data, vectors=tuple(as_rows(block) for block in vectors)), text
+
+    def _fit(
+        self,
+        data: Examples,
+        text: TextFeatures | None,
+        report: Report,
+        checkpoints: Checkpoints,
+        watch: Watch = unwatched,
+        settings: ModelSettings | None = None,
+    ) -> None:
+        """Search, and fit the model to all examples."""
+        backend = backend_for(self.device, data.X)
+        resolved = settings
+        is_given = settings is not None
+        if resolved is None:
+            resolved = resolve(self.get_params(deep=False), data)
+        if checkpoints is not NO_CHECKPOINTS:
+            checkpoints.begin(self._fingerprint(data))
+        with backend.session():
+            result = checkpoints.stage(
+                "settings",
+                lambda: self._learn(data, resolved, backend, report, watch, is_given),
+                SearchResult.arrays,
+                SearchResult.from_arrays,
+            )
+            _warn_if_large(result.settings)
+            # What was learned on held-out examples goes with the fit on all examples.
+            model = fit_model(data, result.settings, result.learned, backend, report, checkpoints)
+        if "embedding" in model.parts:
+            warn_if_fewer(model.parts["embedding"].facts()["rank"], self.n_components)
+        facts = replace(
+            model.facts,
+            held_out=result.held_out,
+            calibration_error=result.calibration_error,
+        )
+        self.model_ = replace(model, text=text, facts=facts)
+        self.selection_ = result.trials
+        self.tallies_ = backend.tallies
+        self.feature_names_ = None
+        self.extra_ = {}
+
+    def _search(
+        self,
+        data: Examples,
+        settings: ModelSettings,
+        backend: Backend,
+        report: Report,
+        watch: Watch,
+        is_given: bool = False,
+    ) -> SearchResult:
+        """Search for settings, unless they are given as a whole, and learn the blend."""
+        if is_given:
+            return search(data, settings, backend=backend, report=report, watch=watch)
+        varies = ALLOWANCES[self.preset].varies_settings
+        fixed = fixed_settings(self.get_params(deep=False), settings)
+        return search(data, settings, varies, self.budget, fixed, backend, report, watch)
+
+    def _learn(
+        self,
+        data: Examples,
+        settings: ModelSettings,
+        backend: Backend,
+        report: Report,
+        watch: Watch,
+        is_given: bool,
+    ) -> SearchResult:
+        """Search, and learn the blend as a fit with the chosen settings would.
+
+        A search within a budget may use more splits than a fit. So that the same settings give the
+        same model, the blend is then learned again.
+        """
+        result = self._search(data, settings, backend, report, watch, is_given)
+        if self.budget is None or is_given:
+            return result
+        learned = search(data, result.settings, backend=backend, report=report)
+        return replace(
+            result,
+            learned=learned.learned,
+            held_out=learned.held_out,
+            calibration_error=learned.calibration_error,
+        )
+
+    def _update(
+        self,
+        rows: Any,
+        Y: sparse.csr_array,
+        new_classes: Array,
+        sample_weight: Any,
+        report: Report,
+        history: tuple[Any, Targets, Any] | None,
+    ) -> Self:
+        """Update the model; ``history`` are the rows, the labels and the weights of earlier
+        examples.
+        """
+        model = self.model_
+        more = self._update_examples(rows, Targets(Y, new_classes, model.multiclass), sample_weight)
+        if more.multiclass and np.diff(Y.indptr).max(initial=0) > 1:
+            raise DataError(
+                "an example has several labels, but the model was fitted to one label a row"
+            )
+        old = None
+        if history is not None:
+            old_rows, targets, weights = history
+            index = LabelIndex([*model.classes.tolist(), *new_classes.tolist()])
+            columns = index.columns(targets.classes.tolist())
+            known = move_columns(targets.Y, columns, Y.shape[1])
+            old = self._update_examples(
+                old_rows, Targets(known, new_classes, model.multiclass), weights
+            )
+        self.model_ = update_model(model, more, new_classes, report, old)
+        reason = refit_due(self.model_)
+        if reason is not None:
+            warnings.warn(reason, RembrandtWarning, stacklevel=3)
+        return self
+
+    def _update_examples(self, rows: Any, targets: Targets, sample_weight: Any) -> Examples:
+        """Return rows with labels and weights as examples."""
+        if isinstance(rows, Views):
+            data = self._examples(as_rows(rows.features), targets, sample_weight)
+            return replace(data, vectors=tuple(as_rows(block) for block in rows.vectors))
+        return self._examples(as_rows(rows), targets, sample_weight)
 
     def _fingerprint(self, data: Examples) -> dict[str, Any]:
         """What the model depends on; texts are in the features."""
@@ -499,18 +1052,44 @@ class RembrandtClassifier(Updates):
                 "a checkpoint needs a number as random_state: fits must be repeatable",
                 "random_state",
             )
-        if self.regressor is not None:
-            raise SettingsError(
-                "a checkpoint cannot store a fitted regressor; fit with regressor=None", "regressor"
-            )
         if self.device.startswith("dask"):
             settings["device"] = "dask"  # the next scheduler may have another address
-        del settings["text"], settings["verbose"]
-        named = {"labels": data.Y, "label names": data.classes, "weights": data.weights}
-        named |= {"groups": data.groups, "times": data.times}
-        digests = {
-            name: None if array is None else array_digest(array) for name, array in named.items()
+        del settings["text"]
+        del settings["verbose"]
+        arrays = {
+            "labels": data.Y,
+            "label names": data.classes,
+            "weights": data.weights,
+            "groups": data.groups,
+            "times": data.times,
         }
-        return fingerprint(
-            data.X.shape, {"values of the features": data.X.digest(), **digests}, settings
+        digests: dict[str, Any] = {"values of the features": data.X.digest()}
+        for number, block in enumerate(data.vectors):
+            digests[f"vectors {number}"] = block.digest()
+        for name, array in arrays.items():
+            digests[name] = None if array is None else array_digest(array)
+        return fingerprint(data.X.shape, digests, settings)
+
+
+def _with_held_out_columns(data: Examples, groups: Any, times: Any) -> Examples:
+    """Return examples with the columns that say which rows are held out."""
+    return replace(
+        data,
+        groups=numbered("groups", groups, data.n),
+        times=numbered("times", times, data.n),
+    )
+
+
+def _warn_if_large(settings: ModelSettings) -> None:
+    """Warn before the fit if a growable model will keep much for updates."""
+    spec = settings.parts.get("embedding")
+    if spec is None or not spec.settings.growable or spec.settings.kernel is None:
+        return
+    n_mapped = n_random_features(spec.settings) + spec.settings.n_components
+    megabytes = 4e-6 * n_mapped**2
+    if megabytes > LARGE_MEGABYTES:
+        message = (
+            f"growable=True adds {megabytes:,.0f} MB to the model, for exact updates; kernel=None "
+            "needs little, and updates work without growable too"
         )
+        warnings.warn(RembrandtWarning(message, "growable"), stacklevel=4)

@@ -1,7 +1,7 @@
 """The embedding by itself, as a scikit-learn transformer."""
 
 from dataclasses import fields
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -11,19 +11,25 @@ from rembrandt.checks import seed_of
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.data.targets import read_targets
-from rembrandt.embeddings import certificate, warn_if_fewer
-from rembrandt.engines.place import place_for
+from rembrandt.declarations import ModelSettings, PartSpec, check_values
+from rembrandt.engines.backend import backend_for
 from rembrandt.errors import SettingsError
 from rembrandt.estimators.base import Estimator
 from rembrandt.fitting import check_memory
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.linalg.eigen import Certificate
+from rembrandt.parts.embedding.fit import embed_labels, label_scaling
+from rembrandt.parts.embedding.rank import warn_if_fewer
+from rembrandt.parts.embedding.settings import (
+    EmbeddingSettings,
+    Method,
+    SolverName,
+    check_together,
+    with_powers,
+)
+from rembrandt.parts.embedding.solve import certificate
 from rembrandt.progress import bars
-from rembrandt.recipe import Recipe, check
-from rembrandt.scorers.embedding_fit import embed_labels
-from rembrandt.scorers.protocol import Array
-from rembrandt.selection.scaling import choose_scaling
-from rembrandt.settings import Auto, EmbeddingSettings, Method, SolverName
 
 
 class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):
@@ -55,20 +61,16 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         Lin define them.
     label_power : float or "auto", default=0.0
         Power β, from 0 to 1, of a label's number of examples by which its column of Y is divided
-        before the labels are embedded. 0 is the paper's algorithm; ¼ or ½ hold rare labels better.
-        "auto" chooses among them by how well a ridge decoder ranks the labels of rows that are held
-        out for it.
+        before the labels are embedded. 0 is the paper's algorithm; ¼, which is "auto", or ½ hold
+        rare labels better.
     row_power : float or "auto", default=0.0
         The same for an example's number of labels: ½ keeps examples with many labels from
-        dominating the embedding. "auto" chooses 0 or ½.
+        dominating the embedding; "auto" is ½.
     label_ridge : float, default=None
         Ridge of the whitening of the labels in ``method="cca"``, relative to the mean squared
         length of a label; None is ``ridge``. Near 0 rare labels count as much as frequent ones.
     projection_ridge : float, default=None
         Ridge of the projection of the features on the finished embedding; None is ``ridge``.
-    regressor : object, default=None
-        Any scikit-learn regressor with several outputs, in place of ridge regression. It is fitted
-        ``n_iter + 2`` times.
     random_state : int, RandomState instance or None, default=None
         Seed of the random start.
     verbose : int, default=0
@@ -89,14 +91,10 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         projection on the features.
     projection_ : ndarray of shape (n_features + 1, n_components)
         Projection of the features; the last row belongs to the constant feature.
-    regressor_ : object or None
-        The fitted regressor, where one was given.
     rank_reason_ : str
         Why "auto" chose this rank; empty where it was given.
     label_power_, row_power_ : float
-        The powers, chosen where they were "auto".
-    scalings_ : dict
-        Quality on held-out rows of each pair of powers that was tried.
+        The powers that were used.
     residual_ : float
         Largest relative residual of the regressions; 0 when they are exact.
     n_iter_ : int
@@ -123,7 +121,7 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
 
     def __init__(
         self,
-        n_components: int | Auto = 50,
+        n_components: int | Literal["auto"] = 50,
         method: Method = "rembrandt",
         ridge: float = 1.0,
         n_oversamples: int = 20,
@@ -132,11 +130,10 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         tol: float = 1e-4,
         max_iter: int = 30,
         center: bool = False,
-        label_power: float | Auto = 0.0,
-        row_power: float | Auto = 0.0,
+        label_power: float | Literal["auto"] = 0.0,
+        row_power: float | Literal["auto"] = 0.0,
         label_ridge: float | None = None,
         projection_ridge: float | None = None,
-        regressor: Any = None,
         random_state: Any = None,
         verbose: int = 0,
         device: str = "cpu",
@@ -154,7 +151,6 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         self.row_power = row_power
         self.label_ridge = label_ridge
         self.projection_ridge = projection_ridge
-        self.regressor = regressor
         self.random_state = random_state
         self.verbose = verbose
         self.device = device
@@ -177,27 +173,24 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         """
         rows = self._fit_rows(X)
         data = self._examples(rows, read_targets(y), sample_weight)
-        recipe = self._recipe()
-        place = place_for(self.device, rows)
-        check_memory(data, recipe, place)
-        with bars(self.verbose > 0) as report, place.session():
-            recipe, self.scalings_ = choose_scaling(data, recipe, place, report)
-            embedded = embed_labels(data, recipe, place, report)
-        e = embedded.embedding
-        warn_if_fewer(int(e.sigma.shape[0]), self.n_components)
-        self.tallies_ = place.tallies
+        settings = self._settings()
+        seed = seed_of(self.random_state)
+        backend = backend_for(self.device, rows)
+        check_memory(data, ModelSettings({"embedding": PartSpec("embedding", settings)}), backend)
+        with bars(self.verbose > 0) as report, backend.session():
+            embedded = embed_labels(data, settings, seed, backend, report)
+        embedding = embedded.embedding
+        warn_if_fewer(int(embedding.sigma.shape[0]), self.n_components)
+        self.tallies_ = backend.tallies
         self.classes_ = data.classes
-        self.embedding_ = as_numpy(e.V)
-        self.singular_values_ = as_numpy(e.sigma)
+        self.embedding_ = as_numpy(embedding.V)
+        self.singular_values_ = as_numpy(embedding.sigma)
         self.projection_ = as_numpy(embedded.projection)
-        self.regressor_ = embedded.regressor
-        self.rank_reason_ = e.rank_reason
-        self.label_power_, self.row_power_ = (
-            recipe.embedding.label_power,
-            recipe.embedding.row_power,
-        )
-        self.residual_ = e.residual
-        self.n_iter_ = e.iterations
+        self.rank_reason_ = embedding.rank_reason
+        self.label_power_ = settings.label_power
+        self.row_power_ = settings.row_power
+        self.residual_ = embedding.residual
+        self.n_iter_ = embedding.iterations
         self._n_features_out = self.projection_.shape[1]
         return self
 
@@ -216,9 +209,8 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
         """
         check_is_fitted(self)
         rows = self._matrix(X)
-        place = place_for(self.device)
-        rows = rows if self.regressor_ is None else self.regressor_(rows)
-        return as_numpy(place.project(as_rows(rows), place.asarray(self.projection_)))
+        backend = backend_for(self.device)
+        return as_numpy(backend.project(as_rows(rows), backend.asarray(self.projection_)))
 
     def truncate(self, n_components: int) -> Self:
         """Return this embedding at a smaller rank; its columns are nested, so nothing is fitted
@@ -239,9 +231,9 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
             message = f"n_components={n_components} must be from 1 to {rank}, the rank of the fit"
             raise SettingsError(message, "n_components")
         smaller = type(self)(**self.get_params(deep=False) | {"n_components": n_components})
-        smaller.__dict__ |= {
-            name: value for name, value in vars(self).items() if name not in smaller.__dict__
-        }
+        for name, value in vars(self).items():
+            if name not in vars(smaller):
+                setattr(smaller, name, value)
         smaller.embedding_ = self.embedding_[:, :n_components]
         smaller.singular_values_ = self.singular_values_[:n_components]
         smaller.projection_ = self.projection_[:, :n_components]
@@ -269,34 +261,41 @@ class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator
             Residual of each direction, and a bound on what was missed.
         """
         check_is_fitted(self)
-        if self.regressor_ is not None:
-            raise SettingsError(
-                "a certificate needs a linear regression; fit with regressor=None", "regressor"
-            )
         data: Examples = self._examples(as_rows(self._matrix(X)), read_targets(y), sample_weight)
-        place = place_for(self.device, data.X)
+        backend = backend_for(self.device, data.X)
         used = data.X.used_columns()
         rows = data.X if len(used) == data.X.shape[1] else data.X.select(used)
         vectors = self.embedding_
         if self.method == "pca":
             vectors = self.projection_[used if self.center else np.append(used, data.X.shape[1])]
-        recipe = self._recipe().with_embedding(
-            label_power=self.label_power_, row_power=self.row_power_
-        )
-        with place.session():
-            engine = place.engine(rows, data.Y, data.weights, recipe.embedding)
-            return certificate(engine, recipe, vectors, self.singular_values_, n_probes)
+        settings = self._settings()
+        with backend.session():
+            engine = backend.engine(rows, data.Y, data.weights, label_scaling(settings))
+            return certificate(
+                engine,
+                settings,
+                seed_of(self.random_state),
+                vectors,
+                self.singular_values_,
+                n_probes,
+            )
 
-    def _recipe(self) -> Recipe:
-        """Check the parameters and return them as a recipe."""
-        given = self.get_params(deep=False)
-        check(given)
-        own = {f.name: given[f.name] for f in fields(EmbeddingSettings) if f.name in given}
-        settings = EmbeddingSettings(leave_out=0.0, **own)
-        shared = {name: given[name] for name in ("n_components", "method", "ridge", "regressor")}
-        return Recipe(
-            **shared, decoder="transpose", embedding=settings, seed=seed_of(self.random_state)
+    def _settings(self) -> EmbeddingSettings:
+        """Check the parameters and return them as complete settings of an embedding."""
+        params = self.get_params(deep=False)
+        check_values(params)
+        fields_here = [f.name for f in fields(EmbeddingSettings) if f.name in params]
+        settings = EmbeddingSettings(
+            decoder="transpose",
+            decoder_ridge=0.0,
+            kernel=None,
+            normalize=False,
+            leave_out=0.0,
+            retrieves_labels=True,
+            **{name: params[name] for name in fields_here},
         )
+        check_together(settings)
+        return with_powers(settings.with_defaults())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

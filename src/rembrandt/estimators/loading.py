@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from rembrandt.engines.place import place_for
+from rembrandt.declarations import PART_SETTINGS, SETTINGS_TYPES
+from rembrandt.engines.backend import backend_for
 from rembrandt.errors import ModelError
 from rembrandt.estimators.classifier import RembrandtClassifier
 from rembrandt.features.text import TextFeatures
 from rembrandt.model.folder import version
 from rembrandt.model.model import Model
 from rembrandt.model.saving import folder_errors, load_model
-from rembrandt.settings import EmbeddingSettings, TreeSettings
 from rembrandt.storage.arrays import positive
 
 
@@ -44,11 +44,9 @@ def load(
     -------
     RembrandtClassifier
     """
-    place_for(device)
-    saved = (
-        os.path.realpath(path),
-        version(Path(path)),
-    )  # before it is read: if it is replaced then, `save` refuses
+    backend_for(device)
+    # Before it is read: if it is replaced then, `save` refuses.
+    saved = (os.path.realpath(path), version(Path(path)))
     model, facts = load_model(path, verify, require_signature)
     with folder_errors(path):
         classifier = _classifier(model, facts, device)
@@ -60,19 +58,22 @@ def _classifier(model: Model, facts: dict[str, Any], device: str) -> RembrandtCl
     """Build the classifier from what `RembrandtClassifier.save` wrote."""
     params: dict[str, Any] = facts["params"] | {"device": device}
     params["verbose"] = positive(params["verbose"], int, or_zero=True)
-    for name, kind in (("embedding", EmbeddingSettings), ("trees", TreeSettings)):
-        params[name] = None if params[name] is None else kind(**params[name])
-    if isinstance(params["scorers"], list):
-        params["scorers"] = tuple(params["scorers"])
-    names, dense = facts["feature_names"], facts["dense_target"]
+    for name in PART_SETTINGS:
+        if params[name] is not None:
+            params[name] = SETTINGS_TYPES[name].from_json(params[name])
+    if isinstance(params["parts"], list):
+        params["parts"] = tuple(params["parts"])
+    names = facts["feature_names"]
+    dense = facts["dense_target"]
     if names is not None and [*map(type, names)] != [str] * model.n_features:
         raise ModelError("its names of features do not fit its features")
     if dense is not None and (not isinstance(dense, str) or np.dtype(dense).kind not in "biuf"):
         raise ModelError("its type of targets cannot be read")
-    text = None if model.text is None else TextFeatures(**model.text.get_params())
+    text = None
+    if model.text is not None:
+        text = TextFeatures(**model.text.get_params())
     classifier = RembrandtClassifier(**params, text=text)
     classifier.model_ = model
-    classifier._joined = model.joined
     classifier.n_features_in_ = model.n_features
     classifier._dense_target = dense
     classifier.selection_ = [dict(trial) for trial in facts["selection"]]

@@ -25,44 +25,52 @@ class Predictions:
         """The columns of a table with a row for each example and label."""
         rows, ranks = np.nonzero(self.labels >= 0)
         texts = {name: values[self.labels[rows, ranks]] for name, values in self._texts().items()}
-        ranked = {"probability": self.probabilities[rows, ranks], "rank": ranks + 1}
-        return {"id": as_labels(self.ids)[rows], **texts, **ranked}
+        return {
+            "id": as_labels(self.ids)[rows],
+            **texts,
+            "probability": self.probabilities[rows, ranks],
+            "rank": ranks + 1,
+        }
 
     def wide(self) -> dict[str, Any]:
         """The columns of a table with a row for each example; a cell is None where there is no
         label.
         """
-        found, texts = {"id": as_labels(self.ids)}, self._texts()
+        columns: dict[str, Any] = {"id": as_labels(self.ids)}
+        texts = self._texts()
         nothing = np.array(None, dtype=object)
-        for rank in range(self.labels.shape[1]):
-            has, column = self.labels[:, rank] >= 0, self.labels[:, rank]
-            found |= {
-                f"{name}_{rank + 1}": np.where(has, values[column], nothing)
-                for name, values in texts.items()
-            }
-            found[f"probability_{rank + 1}"] = np.where(has, self.probabilities[:, rank], np.nan)
-        return found
+        for number in range(self.labels.shape[1]):
+            labels = self.labels[:, number]
+            is_label = labels >= 0
+            rank = number + 1
+            for name, values in texts.items():
+                columns[f"{name}_{rank}"] = np.where(is_label, values[labels], nothing)
+            probabilities = self.probabilities[:, number]
+            columns[f"probability_{rank}"] = np.where(is_label, probabilities, np.nan)
+        return columns
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """A JSON object for each example."""
-        for identifier, labels, values in zip(
+        rows = zip(
             as_labels(self.ids).tolist(),
             self.labels.tolist(),
             self.probabilities.tolist(),
             strict=True,
-        ):
-            ranked = enumerate(zip(labels, values, strict=True), 1)
-            found = [
-                self.index.named(i) | {"probability": p, "rank": rank}
-                for rank, (i, p) in ranked
-                if i >= 0
-            ]
-            yield {"id": identifier, "labels": found}
+        )
+        for identifier, labels, probabilities in rows:
+            ranked = []
+            for number, column in enumerate(labels):
+                if column >= 0:
+                    entry = {"probability": probabilities[number], "rank": number + 1}
+                    ranked.append(self.index.named(column) | entry)
+            yield {"id": identifier, "labels": ranked}
 
     def _texts(self) -> dict[str, NDArray[np.object_]]:
-        columns, index = range(len(self.index)), self.index
-        texts = {
-            "label": [index.spelled(i) for i in columns],
-            "name": [index.title(i) for i in columns],
+        """Return identifiers and names of all labels."""
+        columns = range(len(self.index))
+        labels = [self.index.spelled(i) for i in columns]
+        names = [self.index.title(i) for i in columns]
+        return {
+            "label": np.array(labels, dtype=object),
+            "name": np.array(names, dtype=object),
         }
-        return {name: np.array(values, dtype=object) for name, values in texts.items()}

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rembrandt.declarations import as_json
 from rembrandt.model.saving import save_model
-from rembrandt.recipe import as_json
 
 
 def save_classifier(
@@ -27,7 +27,8 @@ def save_classifier(
         if name != "text"
     }
     # A model does not depend on a device: `load` says where it runs.
-    params |= {"random_state": classifier.settings_["seed"], "device": "cpu", "regressor": None}
+    params["random_state"] = classifier.model_.settings.seed
+    params["device"] = "cpu"
     facts: dict[str, Any] = {
         "params": params,
         "dense_target": classifier._dense_target,
@@ -35,8 +36,10 @@ def save_classifier(
         "feature_names": classifier.feature_names_,
         "extra": dict(extra or {}),
     }
-    where, last = os.path.realpath(path), getattr(classifier, "_saved", ("", None))
-    expected = last[1] if last[0] == where else None
-    return where, save_model(
+    where = os.path.realpath(path)
+    last_folder, last_checksum = getattr(classifier, "_saved", ("", None))
+    expected = last_checksum if last_folder == where else None
+    checksum = save_model(
         path, classifier.model_, facts, force, sign_key=sign_key, expected=expected
     )
+    return where, checksum

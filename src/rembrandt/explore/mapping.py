@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
 from rembrandt.estimators import RembrandtClassifier
+from rembrandt.explore.cells import harmless_cell
 from rembrandt.explore.layout import check_installed, lay_out
 from rembrandt.explore.neighbors import scaled_vectors
 from rembrandt.progress import Report, silent
@@ -85,15 +86,23 @@ def write_npz(labels: LabelMap, file: BinaryIO) -> None:
     np.savez_compressed(file, **arrays)
 
 
-def write_csv(labels: LabelMap, file: BinaryIO) -> None:
-    """Write a table with the columns label, title, count, x and y."""
+def write_csv(labels: LabelMap, file: BinaryIO, verbatim_cells: bool = False) -> None:
+    """Write a table with the columns label, title, count, x and y.
+
+    Texts that a spreadsheet would run are changed, unless ``verbatim_cells`` is set.
+    """
     import pyarrow as pa
     from pyarrow import csv
 
+    names = labels.names
+    titles = labels.titles
+    if not verbatim_cells:
+        names = [harmless_cell(name) for name in names]
+        titles = [None if title is None else harmless_cell(title) for title in titles]
     x, y = labels.positions.T
     columns = {
-        "label": labels.names,
-        "title": pa.array(labels.titles, pa.string()),
+        "label": names,
+        "title": pa.array(titles, pa.string()),
         "count": labels.counts,
         "x": x,
         "y": y,

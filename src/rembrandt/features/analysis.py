@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.features import counting, terms
+from rembrandt.features.composition import composed
 from rembrandt.progress import Report
 
 # Texts are analysed this many characters at a time, so that the allocator reuses small arrays.
@@ -23,7 +24,7 @@ class AnalyzedChunk(NamedTuple):
     """Consecutive documents and their terms."""
 
     begin: int  # number of the first document
-    texts: list[str]  # as they are analysed, in lower case if that is asked for
+    texts: list[str]  # as they are analysed: composed, and in lower case if that is asked for
     terms: terms.Terms
 
     def spans(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -56,7 +57,7 @@ class Analyzer:
             stop_hashes = terms.hash_each(sorted(self.stop_words))
         smallest, largest = self.ngram_range
         for begin, end in counting.chunks(documents, CHUNK_CHARACTERS):
-            texts = documents[begin:end]
+            texts = [composed(text) for text in documents[begin:end]]
             if self.lowercase:
                 texts = [text.lower() for text in texts]
             if self.kind == "char":

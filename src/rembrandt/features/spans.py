@@ -1,10 +1,11 @@
-"""Where terms occur in texts as they were given, before they were made lower case."""
+"""Where terms occur in texts as they were given, before they were composed and made lower case."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.features.composition import composed, segments
 from rembrandt.features.terms import code_points_matching, join
 
 
@@ -31,7 +32,7 @@ def in_originals(
         The texts as they were given.
     lowered : bool
         Whether they were made lower case before they were analysed. Lower case can be longer than
-        the original ("İ").
+        the original ("İ"), and the composed form shorter.
     columns : ndarray of shape (n_occurrences,)
         The column of each occurrence.
     occurrences : ndarray of shape (n_occurrences, 3)
@@ -43,8 +44,7 @@ def in_originals(
         White space at either end of a term, which n-grams of characters have, is left out.
     """
     documents, starts, stops = occurrences.T
-    if lowered:
-        starts, stops = _before_lowering(texts, documents, starts, stops)
+    starts, stops = _before_analysis(texts, lowered, documents, starts, stops)
     points, ends = join(texts)
     origins = np.concatenate([[0], ends])
     lengths = np.diff(origins)[documents]
@@ -57,27 +57,42 @@ def in_originals(
     return TermSpans(documents, columns, starts, stops)
 
 
-def _before_lowering(
+def _before_analysis(
     texts: list[str],
+    lowered: bool,
     documents: NDArray[np.int64],
     starts: NDArray[np.int64],
     stops: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Starts and stops in the original texts, from those in the texts in lower case."""
+    """Starts and stops in the original texts, from those in the analysed texts."""
     starts = starts.copy()
     stops = stops.copy()
     for document in np.unique(documents).tolist():
         text = texts[document]
-        if len(text.lower()) == len(text):
+        is_composed = composed(text) == text
+        if is_composed and (not lowered or len(text.lower()) == len(text)):
             continue
-        lengths = [len(character.lower()) for character in text]
-        original = np.repeat(np.arange(len(lengths)), lengths)
+        pieces = list(text) if is_composed else segments(text)
+        original_lengths = [len(piece) for piece in pieces]
+        analysed_lengths = [_analysed_length(piece, lowered) for piece in pieces]
+        ends = np.cumsum(original_lengths)
+        # Where the piece of each character of the analysed text starts and ends in the original.
+        last_of_piece = np.repeat(ends, analysed_lengths)
+        first_of_piece = np.repeat(ends - original_lengths, analysed_lengths)
         here = documents == document
-        first = np.clip(starts[here], 0, len(original) - 1)
-        last = np.clip(stops[here], 1, len(original)) - 1
-        starts[here] = original[first]
-        stops[here] = original[last] + 1
+        first = np.clip(starts[here], 0, len(first_of_piece) - 1)
+        last = np.clip(stops[here], 1, len(last_of_piece)) - 1
+        starts[here] = first_of_piece[first]
+        stops[here] = last_of_piece[last]
     return starts, stops
+
+
+def _analysed_length(piece: str, lowered: bool) -> int:
+    """Number of characters of a piece of text after it was composed and made lower case."""
+    piece = composed(piece)
+    if not lowered:
+        return len(piece)
+    return sum(len(character.lower()) for character in piece)
 
 
 def _without_white_space(

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from rembrandt.errors import DataError
 from rembrandt.features import counting, spans, terms
 from rembrandt.features.analysis import Analyzer, TermLearner
+from rembrandt.features.composition import composed
 from rembrandt.features.encoder import MissingEncoder, encoded, name_of
 from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.progress import Report, silent
@@ -31,6 +32,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     ``TfidfVectorizer`` computes with ``sublinear_tf=True``, several times faster. With
     ``weighting="hashed"``, terms share ``n_features`` columns by their hash, have the weight 1 + ln
     t, and nothing is learned from the training texts.
+
+    Texts are brought to the composed form of Unicode (NFC) first, so that "é" is the same term
+    whether it is one character or a letter with a combining accent.
 
     Parameters
     ----------
@@ -414,7 +418,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             return None
         if self.stop_words == "english":
             return ENGLISH_STOP_WORDS
-        return frozenset(self.stop_words)
+        return frozenset(map(composed, self.stop_words))
 
     def _ngram_range(self) -> tuple[int, int]:
         if self.ngram_range:

@@ -10,6 +10,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
+from rembrandt.errors import DataError
 from rembrandt.linalg.threads import for_each, own_threads
 
 Block = Any  # an array of the engine's library: rows, labels or features × a few hundred columns
@@ -146,9 +147,25 @@ def plus_product(A: Block, B: Block, C: Block, out: Block | None = None) -> Bloc
 def eigh(A: Block) -> tuple[Block, Block]:
     """Eigenvalues in ascending order and eigenvectors of a small symmetric matrix."""
     xp = array_namespace(A)
-    with own_threads():
-        values, vectors = xp.linalg.eigh(A)
+    try:
+        with own_threads():
+            values, vectors = xp.linalg.eigh(A)
+    except (np.linalg.LinAlgError, RuntimeError):  # of NumPy, and of torch
+        check_finite(A)
+        raise
+    if isinstance(A, np.ndarray) and not np.isfinite(values).all():  # a device would be waited for
+        check_finite(A)
     return values, vectors
+
+
+def check_finite(A: Block) -> None:
+    """Refuse products that overflowed."""
+    xp = array_namespace(A)
+    if not bool(xp.all(xp.isfinite(A))):
+        raise DataError(
+            "a product of the features, the labels and the weights is too large for floating "
+            "point; divide features or weights that are far above one by a constant"
+        )
 
 
 def inverse_of_lower(factor: Block) -> Block:

@@ -12,8 +12,8 @@ from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.threads import for_each
 
-BLOCK_ROWS = 64  # rows of a call: enough to reuse a tile of the other matrix in the cache
-TILE_COLUMNS = 512  # of the other matrix: four rows of sums stay in the first-level cache
+PRODUCT_BLOCK_ROWS = 64  # rows of a call: enough to reuse a tile of the other matrix in the cache
+PRODUCT_TILE_COLUMNS = 512  # of the other matrix: four rows of sums stay in the first-level cache
 
 
 def row_products(A: Array, B: Array) -> Array:
@@ -34,8 +34,8 @@ def row_products(A: Array, B: Array) -> Array:
     out = np.empty((A.shape[0], B.shape[1]), dtype=dtype)
     tasks = [
         (A, B, out, rows.start, rows.stop, columns.start, columns.stop)
-        for rows in spans(A.shape[0], BLOCK_ROWS)
-        for columns in spans(B.shape[1], TILE_COLUMNS)
+        for rows in spans(A.shape[0], PRODUCT_BLOCK_ROWS)
+        for columns in spans(B.shape[1], PRODUCT_TILE_COLUMNS)
     ]
     for_each(_multiply, tasks, small=A.shape[0] * B.size < 1 << 20)
     return out

@@ -240,7 +240,7 @@ def _root(loss: Any, power: float) -> Any:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _search(features: Array, low: int, stop: int, feature: int) -> int:
-    """The first place from ``low`` on that has ``feature`` or a larger one.
+    """The first position from ``low`` on that has ``feature`` or a larger one.
 
     The columns of a row increase, so a search continues where the one before it ended.
     """

@@ -119,10 +119,10 @@ def look_up(
         last = labels.shape[1]
         while last > 0 and labels[row, last - 1] < 0:
             last -= 1
-        for place in range(listed.shape[1]):
-            label = listed[row, place]
+        for position in range(listed.shape[1]):
+            label = listed[row, position]
             if label < 0:
                 continue
             at = np.searchsorted(labels[row, :last], label)
             if at < last and labels[row, at] == label:
-                out[row, at] = values[row, place]
+                out[row, at] = values[row, position]

@@ -19,6 +19,7 @@ from scipy.linalg import cho_factor, cho_solve
 from rembrandt.linalg.blocks import (
     Block,
     cache_rows,
+    check_finite,
     column_dots,
     fused,
     inverse_of_lower,
@@ -29,7 +30,10 @@ from rembrandt.linalg.eigen import randomized_eigh
 from rembrandt.progress import Report, silent
 
 # Added to the unit diagonal of a scaled matrix before it is factored.
-FLOOR = 1e-10
+DIAGONAL_SHIFT = 1e-10
+
+# Factor by which that grows for a matrix that still has no factor.
+SHIFT_GROWTH = 100.0
 
 # Columns of an exact solve whose error is measured: all would cost more than the solve.
 MEASURED_COLUMNS = 8
@@ -70,9 +74,10 @@ class CholeskyRidge(_Solver):
     """``(G + λI)⁻¹ B`` by one factorisation of the Gram matrix ``G`` in float64.
 
     The matrix is scaled to a unit diagonal, so that columns of any length are solved alike, and
-    `FLOOR` is added to it: without a ridge a repeated column makes it singular. ``residual`` is the
-    largest error that this leaves in a column of any solve, ``‖B − (G + λI)Z‖ / ‖B‖`` in the norm
-    of the inverse; at most `MEASURED_COLUMNS` columns are measured.
+    `DIAGONAL_SHIFT` is added to it: without a ridge a repeated column makes it singular.
+    ``residual`` is the largest error that this leaves in a column of any solve,
+    ``‖B − (G + λI)Z‖ / ‖B‖`` in the norm of the inverse; at most `MEASURED_COLUMNS` columns are
+    measured.
     """
 
     gram: Any
@@ -93,11 +98,10 @@ class CholeskyRidge(_Solver):
         self.scale = 1 / xp.sqrt(squared_lengths)[:, None]
         A *= self.scale
         A *= self.scale[:, 0]
-        A += FLOOR * identity
-        if isinstance(A, np.ndarray):
-            self.factor = cho_factor(A, lower=True, check_finite=False)
-        else:
-            self.factor = xp.linalg.cholesky(A)
+        A += DIAGONAL_SHIFT * identity
+        self.factor = _cholesky(A)
+        if self.factor is None:
+            self.factor = _repaired_factor(A, diagonal > 0)
 
     def degrees_of_freedom(self, probes: Block) -> float:
         """``trace(G (G + λI)⁻¹) = d − λ‖T‖²``, the effective number of parameters."""
@@ -141,6 +145,42 @@ class CholeskyRidge(_Solver):
             xp = array_namespace(B)
             scaled_Z = xp.cholesky_solve(scaled_B, self.factor)
         return self.scale * scaled_Z
+
+
+def _cholesky(A: Block) -> Any:
+    """Return the Cholesky factor as the solvers take it, None if ``A`` is not positive definite."""
+    try:
+        if isinstance(A, np.ndarray):
+            factor = cho_factor(A, lower=True, check_finite=False)
+            if not np.isfinite(np.diagonal(factor[0])).all():
+                check_finite(A)
+            return factor
+        xp = array_namespace(A)
+        return xp.linalg.cholesky(A)
+    except (np.linalg.LinAlgError, RuntimeError):  # of SciPy, and of torch
+        check_finite(A)
+        return None
+
+
+def _repaired_factor(A: Block, has_length: Block) -> Any:
+    """Return the factor of a positive definite matrix near one that rounding made indefinite.
+
+    That is the Gram matrix of centred rows that are nearly equal: only rounding errors are left of
+    them. Columns without a positive length are left out, and the diagonal is raised until the
+    matrix has a factor. ``residual`` of the solver tells how far that is off.
+    """
+    xp = array_namespace(A)
+    identity = xp.eye(A.shape[0], dtype=A.dtype, device=A.device)
+    is_usable = has_length[:, None] & has_length[None, :]
+    usable = xp.where(is_usable, A, identity)
+    shift = DIAGONAL_SHIFT
+    largest = float(xp.max(xp.sum(xp.abs(usable), axis=1)))  # no eigenvalue is larger
+    while shift < largest:
+        shift *= SHIFT_GROWTH
+        factor = _cholesky(usable + shift * identity)
+        if factor is not None:
+            return factor
+    return _cholesky(usable + 2 * largest * identity)
 
 
 @dataclass

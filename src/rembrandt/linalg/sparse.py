@@ -23,6 +23,9 @@ Matrix = Any  # a SciPy CSR matrix or a NumPy array
 # float32.
 PIECE_NONZEROS = 16_384
 
+# Columns per non-zero above which work over all columns is avoided.
+WIDE_RATIO = 32
+
 # Calls per thread, so that a thread that is done early can help the others.
 CALLS_PER_THREAD = 8
 
@@ -141,6 +144,9 @@ def matmul(A: Matrix, Z: Array) -> Array:
 def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
     """``A`` as CSR with sorted, summed entries and 32-bit column indices where they fit."""
     A = sparse.csr_array(A, dtype=dtype)
+    if len(A.data) > A.indptr[-1]:
+        A = A.copy()
+        A.prune()  # room for more entries, which SciPy allows
     if not A.has_canonical_format:
         A = A.copy()  # the argument is not changed
         A.sum_duplicates()
@@ -154,9 +160,25 @@ def used_columns(A: Matrix) -> Indices:
     n_columns = A.shape[1]
     if not is_sparse(A):
         return np.arange(n_columns)
+    if is_wide(A):
+        return np.unique(A.indices).astype(np.int64)
     is_used = np.zeros(n_columns, dtype=bool)
     is_used[A.indices] = True
     return np.flatnonzero(is_used)
+
+
+def is_wide(A: sparse.csr_array) -> bool:
+    """Return whether there are so many columns that an array over them costs more than sorting."""
+    return A.shape[1] > WIDE_RATIO * max(A.nnz, 1)
+
+
+def without_empty_columns(A: sparse.csr_array) -> sparse.csr_array:
+    """Return ``A`` without its empty columns if it `is_wide`, else ``A`` itself."""
+    if not is_wide(A):
+        return A
+    columns, positions = np.unique(A.indices, return_inverse=True)
+    shape = (A.shape[0], len(columns))
+    return sparse.csr_array((A.data, positions.astype(np.int32), A.indptr), shape=shape)
 
 
 def append_constant(X: Matrix) -> Matrix:
@@ -212,3 +234,10 @@ def row_sums_of_squares(A: Matrix) -> Floats:
     squares = A.data.astype(np.float64) ** 2
     sums = np.bincount(rows, squares, minlength=n_rows)
     return sums.astype(np.float64, copy=False)  # counts of no entries would be integers
+
+
+def select_entries(A: sparse.csr_array, is_kept: Array) -> sparse.csr_array:
+    """Return the matrix with some of its stored entries, which are marked, and no others."""
+    kept = np.flatnonzero(is_kept)
+    indptr = np.searchsorted(kept, A.indptr)
+    return as_csr(sparse.csr_array((A.data[kept], A.indices[kept], indptr), shape=A.shape))

@@ -43,7 +43,7 @@ def at_most(n: int) -> Iterator[None]:
 
 
 @lru_cache(maxsize=4)
-def _pool(pid: int, size: int) -> ThreadPoolExecutor:
+def _pool(_pid: int, size: int) -> ThreadPoolExecutor:
     """Return a pool of threads for this process: threads do not survive a fork."""
     return ThreadPoolExecutor(size, thread_name_prefix="rembrandt")
 

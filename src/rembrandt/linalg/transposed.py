@@ -21,7 +21,7 @@ from rembrandt.linalg.sparse import add_rows
 from rembrandt.linalg.threads import for_each, n_threads
 
 # Rows of A in a block; their numbers within it have 16 bits.
-BLOCK_ROWS = 16_384
+TRANSPOSED_BLOCK_ROWS = 16_384
 
 # Columns of U at a time: with the rows of a block, eight megabytes of the cache.
 SLAB_COLUMNS = 128
@@ -132,7 +132,7 @@ class Transposed:
     def of(cls, A: sparse.csr_array) -> "Transposed":
         """Lay out a CSR matrix."""
         n_rows, n_columns = A.shape
-        step = min(BLOCK_ROWS, 1 << 16)
+        step = min(TRANSPOSED_BLOCK_ROWS, 1 << 16)
         return cls(
             shape=(n_columns, n_rows),
             step=step,

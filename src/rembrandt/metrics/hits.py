@@ -8,12 +8,16 @@ from scipy import sparse
 
 from rembrandt.errors import DataError
 from rembrandt.linalg import Indices
+from rembrandt.linalg.sparse import is_sparse
+from rembrandt.linalg.validation import check_sparse
 
 Hits = NDArray[np.bool_]  # n × k: which predictions are true labels
 
 
 def as_truth(truth: Any) -> sparse.csr_array:
     """Return the true labels as CSR with sorted columns, without duplicates and stored zeros."""
+    if is_sparse(truth):
+        check_sparse(truth, "the truth")
     Y = sparse.csr_array(truth)
     if not Y.has_canonical_format or not Y.data.all():
         Y = Y.copy()  # leave the caller's matrix unchanged

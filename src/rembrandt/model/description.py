@@ -1,23 +1,21 @@
-"""What a model is, as data: what it was trained on, what was chosen and why, its quality, its
-parts, and how to use it.
+"""What a model is, as data: what it was trained on, what it consists of, its quality, its size, and
+how to use it.
 
-The command line, the page and the report show this. Nothing in it describes a scorer that the model
-does not have.
+The command line, the page and the report show this.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rembrandt import __version__
 from rembrandt.metrics.percent import percent, probability
+from rembrandt.model.facts import HeldOutMeasures
 from rembrandt.model.model import Model
-from rembrandt.recipe import EMBEDDING_PARAMETERS, LINEAR
-from rembrandt.scorers.thresholds import summary
-from rembrandt.scorers.trees import Trees
-
-NAMES = {"trees": "trees", "centroids": "centroids", "embedding": "label embedding"}
+from rembrandt.parts.registry import KINDS
+from rembrandt.settings.view_names import FEATURES
+from rembrandt.thresholds import summary
 
 
 def describe(
@@ -44,131 +42,112 @@ def describe(
         "trained_on": _trained_on(model),
         "chosen": _chosen(model),
         "quality": _quality(model),
-        "blends": blend_table(model.settings),
-        "candidates": [
-            {"words": recipe_words(trial), "chosen": trial["outcome"] == "chosen"}
-            | {
-                name: trial.get(name)
-                for name in ("rung", "rows", "held_out", "p@1", "p@3", "p@5", "outcome")
-            }
-            for trial in trials
-        ],
+        "blends": blend_table(model),
+        "candidates": [_candidate(trial) for trial in trials],
         "parts": _parts(model),
         "threshold": _threshold(model),
         "reading": _reading(model, extra.get("reading") or {}),
-        "settings": used_settings(model),
+        "settings": model.settings.to_json(),
         "fit_seconds": extra.get("fit_seconds"),
-        "versions": {"fitted_with": model.settings.get("version"), "this": __version__},
+        "versions": {"fitted_with": model.facts.version, "this": __version__},
     }
 
 
-def about(found: Mapping[str, Any]) -> list[str]:
-    """Return what people want to know first of what `describe` found."""
-    sections = (found["quality"], found["threshold"])
-    return [
-        f"Trained on {found['trained_on']['words']}",
-        *found["chosen"]["why"],
-        *(s["words"] for s in sections if s),
-    ]
-
-
-def used_settings(model: Model) -> dict[str, Any]:
-    """Return the settings of a model without those of scorers that it does not have, and without
-    what was measured.
-    """
-    unused = ({"trees"} - model.scorers.keys()) | {"blends"}
-    if model.embedding is None:
-        unused |= {*EMBEDDING_PARAMETERS, "normalize"}
-    return {name: value for name, value in model.settings.items() if name not in unused}
+def about(description: Mapping[str, Any]) -> list[str]:
+    """Return what people want to know first of what `describe` returned."""
+    lines = [f"Trained on {description['trained_on']['words']}", *description["chosen"]["why"]]
+    for section in (description["quality"], description["threshold"]):
+        if section:
+            lines.append(section["words"])
+    return lines
 
 
 def model_words(model: Model) -> str:
-    """Describe the scorers of a model with their settings."""
-    trees, facts = model.scorers.get("trees"), dict(model.settings)
-    if isinstance(trees, Trees):
-        facts["trees"] = facts["trees"] | {
-            "n_trees": len(trees.trees) if len(trees.trees[0].levels) > 1 else 0
-        }
-    return recipe_words(facts)
+    """Describe the parts of a model with their settings."""
+    words = []
+    for name, spec in model.settings.parts.items():
+        settings = KINDS[spec.kind].words(spec.settings, model.parts[name])
+        words.append(f"{name} ({settings})" if settings else name)
+    return "; ".join(words)
 
 
-def recipe_words(facts: Mapping[str, Any]) -> str:
-    """Describe a recipe in a few words: its scorers with their settings."""
-    settings, trees = facts["embedding"], facts["trees"]
-    parts = [
-        f"rank {facts.get('rank', facts['n_components'])}, ridge {facts['ridge']:g}, decoder "
-        f"{facts['decoder']}"
-    ]
-    parts += [f"{facts['kernel']} kernel × {settings['kernel_scale']:g}"] if facts["kernel"] else []
-    parts += [f"penalty {facts['decoder_ridge']:g}"] if facts["decoder"] not in LINEAR else []
-    parts += ["rows of unit length"] if facts["normalize"] else []
-    parts += [f"{settings['leave_out']:g} left out"] if settings["leave_out"] else []
-    powers = [
-        f"{name} {settings[name]:g}" for name in ("label_power", "row_power") if settings.get(name)
-    ]
-    parts += [f"labels scaled by {', '.join(powers)}"] if powers else []
-    count = (
-        f"n_trees {trees['n_trees']}"
-        if trees["n_trees"]
-        else "one classifier per label, no clusters"
-    )
-    words = {"embedding": f" ({', '.join(parts)})", "trees": f" ({count}, cost {trees['cost']:g})"}
-    return "; ".join(f"{name}{words.get(name, '')}" for name in facts["scorers"])
+def part_title(model: Model, name: str) -> str:
+    """Return what people call a part."""
+    spec = model.settings.parts[name]
+    title = KINDS[spec.kind].title
+    if spec.view != FEATURES:
+        return f"{title} of {spec.view}"
+    return title
 
 
-def why(settings: Mapping[str, Any]) -> list[str]:
-    """Say in two lines what the scorers reach on held-out examples, together and each alone."""
-    together, *alone = settings.get("blends") or [None]
-    if together is None:
+def why(model: Model) -> list[str]:
+    """Say in two lines what the parts reach on held-out examples, together and each alone."""
+    if not model.facts.held_out:
         return [
             "There were too few examples to hold any out: the settings are the usual ones, and "
             "nothing was compared."
         ]
+    together, *alone = model.facts.held_out
+    titles = _listed([part_title(model, name) for name in together.parts])
     lines = [
-        f"{_listed(together['scorers']).capitalize()}: the first label is right for "
-        f"{percent(together['p@1'])} of {together['held_out']:,} held-out examples."
+        f"{titles.capitalize()}: the first label is right for {percent(together.p1)} of "
+        f"{together.n_examples:,} held-out examples."
     ]
     if len(alone) > 1:
-        measure = "P@1" if settings.get("multiclass") else "Mean of P@1 and nDCG@5"
-        others = [f"{percent(row['quality'], 2)} {NAMES[row['scorers'][0]]} alone" for row in alone]
-        quality = percent(together["quality"], 2)
-        lines.append(f"{measure}: {quality} together, {', '.join(others)}.")
+        measure = "P@1" if model.multiclass else "Mean of P@1 and nDCG@5"
+        of_parts = [
+            f"{percent(measures.quality, 2)} {part_title(model, measures.parts[0])} alone"
+            for measures in alone
+        ]
+        lines.append(f"{measure}: {percent(together.quality, 2)} together, {', '.join(of_parts)}.")
     return lines
 
 
-def blend_table(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the scorers reached on held-out examples, together and each alone; the blend is
+def blend_table(model: Model) -> list[dict[str, Any]]:
+    """Return what the parts reached on held-out examples, together and each alone; the blend is
     marked.
     """
-    rows = settings.get("blends") or ()
-    return [dict(row) | {"chosen": number == 0} for number, row in enumerate(rows)]
+    rows = []
+    for number, measures in enumerate(model.facts.held_out):
+        rows.append(measures.to_json() | {"chosen": number == 0})
+    return rows
+
+
+def _candidate(trial: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a trial as the page and the report show it."""
+    shown = ("rows", "held_out", "p@1", "p@3", "p@5", "outcome")
+    candidate: dict[str, Any] = {
+        "words": f"{trial['part']} ({trial['words']})",
+        "chosen": trial["outcome"] == "chosen",
+    }
+    return candidate | {name: trial.get(name) for name in shown}
 
 
 def _trained_on(model: Model) -> dict[str, Any]:
-    counts, takes = (
-        np.asarray(model.label_counts),
-        "texts" if model.text is not None else "features",
-    )
-    if model.joined is not None:
-        takes = f"blocks of {' and '.join(f'{width:,}' for width in model.joined.widths)} features"
-    added = sum(entry["n_examples"] for entry in model.settings.get("updates", ()))
-    each, rare = float(counts.sum()) / max(1, model.n_train), float((counts <= 1).mean())
+    counts = np.asarray(model.label_counts)
+    takes = "features" if model.text is None else "texts"
+    if model.vector_widths:
+        widths = _listed([f"{width:,}" for width in model.vector_widths])
+        takes = f"{takes} and vectors of {widths} dimensions"
+    n_updated = model.facts.n_updated
+    labels_per_example = float(counts.sum()) / max(1, model.n_train)
+    rare = float((counts <= 1).mean())
     words = f"{model.n_train:,} examples ({takes}, {model.n_features:,} columns)"
-    words += f", {added:,} of them added by updates" if added else ""
-    words += (
-        f"; {model.n_labels:,} labels, {'one' if model.multiclass else f'{each:.1f}'} per example, "
-    )
+    if n_updated:
+        words += f", {n_updated:,} of them added by updates"
+    per_example = "one" if model.multiclass else f"{labels_per_example:.1f}"
+    words += f"; {model.n_labels:,} labels, {per_example} per example, "
     words += f"{percent(rare, 0)} of them with one example or none"
-    named, described = (sum(map(bool, texts or ())) for texts in (model.titles, model.descriptions))
-    words += (
-        f"; {named:,} have a name and {described:,} a description" if named or described else ""
-    )
+    n_named = sum(map(bool, model.titles or ()))
+    n_described = sum(map(bool, model.descriptions or ()))
+    if n_named or n_described:
+        words += f"; {n_named:,} have a name and {n_described:,} a description"
     return {
         "n_examples": model.n_train,
-        "n_updated": added,
+        "n_updated": n_updated,
         "n_labels": model.n_labels,
         "n_features": model.n_features,
-        "labels_per_example": each,
+        "labels_per_example": labels_per_example,
         "rare_labels": rare,
         "takes": takes,
         "multiclass": model.multiclass,
@@ -177,105 +156,103 @@ def _trained_on(model: Model) -> dict[str, Any]:
 
 
 def _chosen(model: Model) -> dict[str, Any]:
-    reason = model.settings.get("rank_reason") if model.embedding is not None else None
     return {
-        "scorers": list(model.scorers),
+        "parts": list(model.parts),
         "words": model_words(model),
-        "why": why(model.settings | {"multiclass": model.multiclass}),
-        "rank_reason": reason or None,
+        "why": why(model),
+        "facts": {name: part.facts() for name, part in model.parts.items()},
     }
 
 
 def _quality(model: Model) -> dict[str, Any] | None:
-    """Measures of the chosen blend on held-out examples; None where there were none."""
-    found = next((each for each in blend_table(model.settings) if each["chosen"]), None)
-    if found is None:
+    """Measures of the blend on held-out examples; None where there were none."""
+    if not model.facts.held_out:
         return None
-    error = model.settings.get("calibration_error")
-    measures = {name: found[name] for name in ("p@1", "p@3", "p@5")}
-    words = (
-        ", ".join(f"{name.upper()} {percent(value)}" for name, value in measures.items())
-        + " on held-out examples"
-    )
+    together: HeldOutMeasures = model.facts.held_out[0]
+    measures = {"p@1": together.p1, "p@3": together.p3, "p@5": together.p5}
+    shown = [f"{name.upper()} {percent(value)}" for name, value in measures.items()]
+    words = f"{', '.join(shown)} on held-out examples"
+    error = model.facts.calibration_error
     if error is not None:
-        words += f"; probabilities are off by {percent(error)} on average"
+        words += f"; expected calibration error {percent(error)}"
     return measures | {
-        "held_out": found.get("held_out"),
+        "held_out": together.n_examples,
         "calibration_error": error,
         "words": f"{words}.",
     }
 
 
 def _parts(model: Model) -> list[dict[str, Any]]:
-    """The size of each part; a fitted regressor has no known size."""
-    parts: list[dict[str, Any]] = []
-    for name, scorer in model.scorers.items():
-        known = getattr(scorer, "regressor", None) is None
-        parts.append({"name": NAMES[name], "bytes": scorer.nbytes if known else None})
-    embedding = model.embedding
-    if embedding is not None and embedding.moments is not None and embedding.regressor is None:
-        kept = embedding.moments.scatter.nbytes + embedding.moments.mean.nbytes
-        parts[-1]["bytes"] -= kept  # the embedding is the last scorer
-        parts.append({"name": "covariance for updates", "bytes": kept})
+    """The size of each part."""
+    sizes: list[dict[str, Any]] = []
+    for name, part in model.parts.items():
+        for what, n_bytes in part.sizes().items():
+            sizes.append({"name": what or part_title(model, name), "bytes": n_bytes})
     if model.text is not None:
-        parts.append(
-            {
-                "name": "terms of texts",
-                "bytes": sum(a.nbytes for a in model.text.to_arrays().values()),
-            }
-        )
-    texts = [*model.classes.tolist(), *(model.titles or ()), *(model.descriptions or ())]
-    spelled = sum(len(str(text).encode()) for text in texts)
-    return [*parts, {"name": "labels", "bytes": spelled + np.asarray(model.label_counts).nbytes}]
+        text_bytes = sum(array.nbytes for array in model.text.to_arrays().values())
+        sizes.append({"name": "terms of texts", "bytes": text_bytes})
+    texts: Iterable[Any] = [
+        *model.classes.tolist(),
+        *(model.titles or ()),
+        *(model.descriptions or ()),
+    ]
+    label_bytes = sum(len(str(text).encode()) for text in texts)
+    label_bytes += np.asarray(model.label_counts).nbytes
+    return [*sizes, {"name": "labels", "bytes": label_bytes}]
 
 
 def _threshold(model: Model) -> dict[str, Any]:
-    rule, value = model.settings.get("threshold"), summary(model.threshold)
-    learned = (
-        f", learned on held-out examples for the best {rule} F1"
-        if isinstance(rule, str)
-        else ", as set"
-    )
-    if isinstance(rule, str) and not model.settings.get("blends"):
-        learned = ": there were too few examples to learn it"
+    rule = model.settings.threshold
+    value = summary(model.threshold)
+    reason = ", as set"
+    if isinstance(rule, str):
+        reason = f", learned on held-out examples for the best {rule} F1"
+        if not model.facts.held_out:
+            reason = ": there were too few examples to learn it"
     if model.multiclass:
         words = "The most probable label is predicted."
+        value = None
     elif isinstance(value, dict):
-        low, high = probability(value["smallest"], 2), probability(value["largest"], 2)
-        words = f"Each label has a threshold of its own, {low} to {high}{learned}."
+        low = probability(value["smallest"], 2)
+        high = probability(value["largest"], 2)
+        words = f"Each label has a threshold of its own, {low} to {high}{reason}."
     else:
-        words = f"A label is predicted from a probability of {probability(value, 2)} on{learned}."
-    return {"rule": rule, "value": None if model.multiclass else value, "words": words}
+        shown = probability(value, 2)
+        words = f"Labels with a probability of at least {shown} are predicted{reason}."
+    return {"rule": rule, "value": value, "words": words}
 
 
 def _reading(model: Model, reading: Mapping[str, Any]) -> dict[str, Any]:
     """How new examples are given: what was said when the training file was read, and what the model
     takes.
     """
-    given = {name: value for name, value in reading.items() if value not in (None, [], False)}
-    text = ", ".join(given.get("text", ()))
-    encoder = None if model.text is None else model.text.to_config()["encoder"]
-    words = (
-        "Give texts"
-        if model.text is not None
-        else f"Give {model.n_features:,} features for each example"
-    )
-    words += f"; in a table they are in {text}" if text else ""
-    words += f"; labels in {given['labels']}" if "labels" in given else ""
-    words += f", separated by {given['label_separator']!r}" if "label_separator" in given else ""
-    words += f" (format {given['format']})" if "format" in given else ""
+    options = {name: value for name, value in reading.items() if value not in (None, [], False)}
+    columns = ", ".join(options.get("text", ()))
+    encoder = None
+    words = f"Give {model.n_features:,} features for each example"
+    if model.text is not None:
+        encoder = model.text.to_config()["encoder"]
+        words = "Give texts"
+    if columns:
+        words += f"; in a table they are in {columns}"
+    if "labels" in options:
+        words += f"; labels in {options['labels']}"
+    if "label_separator" in options:
+        words += f", separated by {options['label_separator']!r}"
+    if "format" in options:
+        words += f" (format {options['format']})"
     if encoder is not None:
         words += (
             f"; load the encoder {encoder['name']!r} of {encoder['width']:,} dimensions (--encoder)"
         )
-    if model.joined is not None:
-        words += (
-            f"; blocks of {' and '.join(f'{width:,}' for width in model.joined.widths)} columns, "
-            "in this order"
-        )
-    return given | {"encoder": encoder, "words": f"{words}."}
+    if model.vector_widths:
+        widths = _listed([f"{width:,}" for width in model.vector_widths])
+        words += f"; with vectors of {widths} dimensions for each example"
+    return options | {"encoder": encoder, "words": f"{words}."}
 
 
 def _listed(names: Sequence[str]) -> str:
-    *first, last = (NAMES[name] for name in names)
-    return f"{', '.join(first)} and {last}" if first else f"{last} alone"
+    *first, last = names
+    if not first:
+        return last
+    return f"{', '.join(first)} and {last}"

@@ -18,11 +18,13 @@ from rembrandt import __version__
 from rembrandt.errors import ModelError, StorageError
 from rembrandt.storage.arrays import Arrays, parse_json, read_arrays, write_arrays
 from rembrandt.storage.atomic import atomic_folder, interrupted
+from rembrandt.storage.files import read_bounded
 
 FORMAT = "rembrandt-model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _CARD = "model.json"
 _WEIGHTS = "weights.safetensors"
+_MAX_CARD_BYTES = 64 << 20
 _REMEDY = "copy the model folder again from where it was made, or fit again"
 
 
@@ -64,8 +66,14 @@ def save_folder(
         card["sha256"] = _seal(card)
         if sign_key is not None:
             card["signature"] = _signature(card, sign_key)
+        card_text = json.dumps(card, indent=1)
+        if len(card_text) > _MAX_CARD_BYTES:
+            raise ModelError(
+                f"the metadata takes {len(card_text):,} bytes of JSON, and a model may have "
+                f"{_MAX_CARD_BYTES:,}; save less with it"
+            )
         with (folder / _CARD).open("x", encoding="utf-8") as file:
-            json.dump(card, file, indent=1)
+            file.write(card_text)
             file.flush()
             os.fsync(file.fileno())
     return str(card["sha256"])
@@ -110,7 +118,9 @@ def version(path: Path) -> str | None:
 def _card_text(folder: Path) -> bytes:
     card = folder / _CARD
     try:
-        return card.read_bytes()
+        return read_bounded(card, _MAX_CARD_BYTES)
+    except StorageError as cause:
+        raise ModelError(f"{folder} is not a model: {cause}; {_REMEDY}") from cause
     except OSError as cause:
         left = [str(other) for other in interrupted(folder) if (other / _CARD).is_file()]
         rescue = (
@@ -134,12 +144,12 @@ def _parsed_card(folder: Path, text: bytes) -> dict[str, Any]:
         raise ModelError(f"{cause}; {_REMEDY}") from cause
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         raise ModelError(f"{folder / _CARD} does not describe a {FORMAT}; check the path")
-    found = card.get("format_version")
-    if found != FORMAT_VERSION:
+    format_version = card.get("format_version")
+    if format_version != FORMAT_VERSION:
         raise ModelError(
-            f"{folder} has format version {found}, and Rembrandt {__version__} reads version "
-            f"{FORMAT_VERSION}; "
-            f"fit the model again, or install Rembrandt {card.get('library_version')}"
+            f"{folder} has format version {format_version}, and Rembrandt {__version__} reads "
+            f"version {FORMAT_VERSION}; fit the model again, or install Rembrandt "
+            f"{card.get('library_version')}"
         )
     try:
         weights = card["files"][_WEIGHTS]
@@ -196,7 +206,11 @@ def why_not_a_model(path: Path) -> str | None:
     )
     if strangers:
         return f"it holds {strangers[0]!r}, which is not part of a model"
-    if not (path / _CARD).is_file() or FORMAT.encode() not in (path / _CARD).read_bytes():
+    try:
+        text = read_bounded(path / _CARD, _MAX_CARD_BYTES)
+    except (OSError, StorageError):
+        return "it is not a model"
+    if FORMAT.encode() not in text:
         return "it is not a model"
     return None
 

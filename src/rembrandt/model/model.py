@@ -1,54 +1,74 @@
-"""A fitted model: labels, features, scorers and their blend. Prediction is a function of it."""
+"""A fitted model: labels, features, parts and their blend. Prediction is a function of it."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.blend import Blend, log_frequencies_of
 from rembrandt.data.labels import LabelIndex
-from rembrandt.engines.place import Place
-from rembrandt.features.joined import Joined
+from rembrandt.data.views import Views
+from rembrandt.declarations import ModelSettings
+from rembrandt.engines.backend import Backend
 from rembrandt.features.text import TextFeatures
+from rembrandt.linalg import Array
 from rembrandt.linalg.eigen import gaussian, randomized_eigh
 from rembrandt.linalg.sparse import csr_matmul
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.metrics import inverse_propensity
+from rembrandt.model.facts import Facts
+from rembrandt.parts.protocol import Part
 from rembrandt.progress import Report, silent
-from rembrandt.scorers.blend import Blend, log_frequencies_of
-from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.protocol import Array, Scorer
+from rembrandt.settings.view_names import FEATURES
 
-VECTORS = 50  # directions of label vectors that are derived from label weights
+# Directions of label vectors that are derived from label weights, and additional columns of the
+# eigensolver.
+N_DERIVED_DIRECTIONS = 50
+N_OVERSAMPLES = 20
 
 
 @dataclass(frozen=True)
 class Model:
     """Everything that prediction needs."""
 
-    classes: Array  # names of the labels: strings or integers
+    classes: Array  # identifiers of the labels: strings or integers
     multiclass: bool
-    scorers: dict[str, Scorer]
+    parts: dict[str, Part]
     blend: Blend
     label_counts: Array  # in the training examples
     n_train: int
-    threshold: float | Array = (
-        0.5  # probability from which a label is predicted; of all labels, or of each
-    )
+    settings: ModelSettings
+    facts: Facts
+    # Smallest probability of a label that is predicted; of all labels, or of each.
+    threshold: float | Array = 0.5
     text: TextFeatures | None = None
-    joined: Joined | None = None
     titles: list[str] | None = None  # names that are shown for the labels, "" where there is none
     descriptions: list[str] | None = None
-    settings: dict[str, Any] = field(default_factory=dict)  # how it was fitted
 
     @property
     def n_labels(self) -> int:
         return len(self.classes)
 
-    @property
+    @cached_property
     def n_features(self) -> int:
-        return self._first.n_features
+        """Number of features; vectors beside them do not count."""
+        for name, spec in self.settings.parts.items():
+            if spec.view == FEATURES:
+                return self.parts[name].n_features
+        raise AssertionError("a model has a part that reads the features")
+
+    @cached_property
+    def vector_widths(self) -> tuple[int, ...]:
+        """Number of columns of each block of vectors beside the features."""
+        widths = {
+            spec.view: self.parts[name].n_features
+            for name, spec in self.settings.parts.items()
+            if spec.view != FEATURES
+        }
+        return tuple(widths.values())
 
     @cached_property
     def labels(self) -> LabelIndex:
@@ -60,49 +80,42 @@ class Model:
         """Logarithm of the relative frequency of each label."""
         return log_frequencies_of(self.label_counts, self.n_train)
 
-    @cached_property
-    def active_blend(self) -> Blend:
-        """The blend of the scorers that have a weight in it."""
-        return self.blend.active()
+    def prepared(self, rows: Views) -> dict[str, Any]:
+        """Return what each part computes once for some rows, from the view that it
+        reads.
+        """
+        prepared = {}
+        for name, part in self.parts.items():
+            prepared[name] = part.prepare(rows.view(self.settings.parts[name].view))
+        return prepared
 
-    @property
-    def active_scorers(self) -> dict[str, Scorer]:
-        """The scorers that have a weight in the blend: those that prediction asks."""
-        return {name: self.scorers[name] for name in self.active_blend.weights}
-
-    @property
-    def embedding(self) -> EmbeddingScorer | None:
-        """The embedding scorer, where there is one."""
-        return self.scorers.get("embedding")  # type: ignore[return-value]
-
-    @property
-    def _first(self) -> Scorer:
-        return next(iter(self.scorers.values()))
-
-    def on(self, place: Place) -> "Model":
-        """Return the same model with the arrays of the embedding on ``place``."""
-        return self._with_embedding(lambda scorer: scorer.on(place))
+    def on(self, backend: Backend) -> "Model":
+        """Return the same model with its arrays on ``backend``, as far as parts can use it."""
+        return self._with_each_part(lambda part: part.on(backend))
 
     def with_shortlist(self, size: int | bool, report: Report = silent) -> "Model":
-        """Return a model that scores about ``size`` labels for each row through the index of the
-        embedding.
+        """Return a model that scores about ``size`` labels for each row, as far as parts have an
+        index for that; 0 builds the index alone.
         """
-        return self._with_embedding(lambda scorer: scorer.with_shortlist(size, report))
+        return self._with_each_part(lambda part: part.with_shortlist(size, report))
 
     def for_prediction(self) -> "Model":
         """Return the model without what only updates need."""
-        return self._with_embedding(lambda scorer: replace(scorer, moments=None))
+        return self._with_each_part(lambda part: part.for_prediction())
 
-    def _with_embedding(self, change: Any) -> "Model":
-        if self.embedding is None:
-            return self
-        return replace(self, scorers=self.scorers | {"embedding": change(self.embedding)})
+    def _with_each_part(self, change: Callable[[Part], Part]) -> "Model":
+        return replace(self, parts={name: change(part) for name, part in self.parts.items()})
 
     def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
         """Return what a hit on each label counts in PSP@k: its inverse propensity in the training
         examples.
         """
         return inverse_propensity(self.label_counts, self.n_train, A, B)
+
+    @property
+    def has_label_vectors(self) -> bool:
+        """Whether a part embeds the labels; otherwise their vectors are derived."""
+        return any(part.label_vectors() is not None for part in self.parts.values())
 
     @cached_property
     def label_vectors(self) -> tuple[Array, Array]:
@@ -111,12 +124,17 @@ class Model:
         They are the embedding of the model. A model without one takes the top singular vectors of
         its label weights.
         """
-        if self.embedding is not None:
-            return self.embedding.vectors, self.embedding.singular_values
-        scorer: Any = self._first
-        weights = scorer.label_weights()
-        transposed = Transposed.of(weights)
-        start = gaussian(self.n_labels, min(self.n_labels, VECTORS + 20), seed=0)
-        return randomized_eigh(
-            lambda Q: csr_matmul(weights, transposed @ Q), start, min(VECTORS, self.n_labels)
+        for part in self.parts.values():
+            vectors = part.label_vectors()
+            if vectors is not None:
+                return vectors
+        weights = next(
+            weights
+            for weights in (part.label_weights() for part in self.parts.values())
+            if weights is not None
         )
+        transposed = Transposed.of(weights)
+        n_directions = min(N_DERIVED_DIRECTIONS, self.n_labels)
+        width = min(self.n_labels, N_DERIVED_DIRECTIONS + N_OVERSAMPLES)
+        start = gaussian(self.n_labels, width, seed=0)
+        return randomized_eigh(lambda Q: csr_matmul(weights, transposed @ Q), start, n_directions)

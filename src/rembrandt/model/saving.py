@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt import memory
+from rembrandt.blend import Blend
 from rembrandt.data.labels import as_labels
+from rembrandt.declarations import ModelSettings
 from rembrandt.errors import ModelError, RembrandtError
-from rembrandt.features.joined import Joined
 from rembrandt.features.text import TextFeatures
+from rembrandt.model.facts import Facts
 from rembrandt.model.folder import damaged, load_folder, save_folder
 from rembrandt.model.model import Model
-from rembrandt.scorers.blend import Blend
-from rembrandt.scorers.centroids import Centroids
-from rembrandt.scorers.embedding import EmbeddingScorer
-from rembrandt.scorers.trees import Trees
+from rembrandt.parts.registry import KINDS
+from rembrandt.settings.view_names import FEATURES, vector_views
 from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, unpack_strings
 
 _UNEXPECTED = (
@@ -30,7 +29,6 @@ _UNEXPECTED = (
     ArithmeticError,
     SyntaxError,
 )  # np.dtype("(")
-_SCORERS: dict[str, Any] = {"trees": Trees, "centroids": Centroids, "embedding": EmbeddingScorer}
 
 
 def save_model(
@@ -48,21 +46,26 @@ def save_model(
     else:
         arrays["classes"] = model.classes
     for name, texts in (("label_names", model.titles), ("label_descriptions", model.descriptions)):
-        arrays |= {} if texts is None else pack_strings(name, texts)
+        if texts is not None:
+            arrays |= pack_strings(name, texts)
+    text_config = None
+    if model.text is not None:
+        text_config = model.text.to_config()
+        arrays |= _named("text", model.text.to_arrays())
+    part_facts = {}
+    for name, part in model.parts.items():
+        part_arrays, part_facts[name] = part.arrays()
+        arrays |= _named(name, part_arrays)
     metadata: dict[str, Any] = {
         "multiclass": model.multiclass,
         "n_train": model.n_train,
-        "joined": None if model.joined is None else asdict(model.joined),
-        "text": None if model.text is None else model.text.to_config(),
-        "settings": model.settings,
+        "text": text_config,
+        "settings": model.settings.to_json(),
+        "facts": model.facts.to_json(),
+        "blend": model.blend.to_json(),
+        "parts": part_facts,
         "extra": extra,
     }
-    if model.text is not None:
-        arrays |= _named("text", model.text.to_arrays())
-    metadata["blend"], metadata["scorers"] = model.blend.to_json(), {}
-    for name, scorer in model.scorers.items():
-        own, metadata["scorers"][name] = scorer.arrays()
-        arrays |= _named(name, own)
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     return save_folder(path, whole, metadata, force=force, **options)
 
@@ -96,60 +99,67 @@ def folder_errors(path: str | Path) -> Iterator[None]:
 
 
 def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
-    config, joined, names = metadata["text"], metadata["joined"], _own("classes", arrays)
-    classes = (
-        as_labels(unpack_strings("classes", arrays))
-        if names
-        else checked("classes", arrays, (None,), "biuf")
-    )
-    c = len(classes)
-    threshold = checked("threshold", arrays, (None,))
+    settings = ModelSettings.from_json(metadata["settings"])
+    if metadata["parts"].keys() != settings.parts.keys():
+        raise ModelError("its parts are not those of its settings")
+    parts = {}
+    for name, spec in settings.parts.items():
+        part_type = KINDS[spec.kind].part_type
+        parts[name] = part_type.from_arrays(_arrays_of(name, arrays), metadata["parts"][name])
+    if _arrays_of("classes", arrays):
+        classes = as_labels(unpack_strings("classes", arrays))
+    else:
+        classes = checked("classes", arrays, (None,), "biuf")
+    n_labels = len(classes)
+    thresholds = checked("threshold", arrays, (None,))
+    threshold: Any = float(thresholds[0])
+    if len(thresholds) > 1:
+        threshold = checked("threshold", arrays, (n_labels,))
+    text = None
+    if metadata["text"] is not None:
+        text = TextFeatures.from_arrays(_arrays_of("text", arrays), metadata["text"])
     return Model(
         classes=classes,
-        titles=_label_texts("label_names", arrays, c),
-        descriptions=_label_texts("label_descriptions", arrays, c),
         multiclass=metadata["multiclass"],
-        scorers={
-            name: _SCORERS[name].from_arrays(_own(name, arrays), facts)
-            for name, facts in metadata["scorers"].items()
-        },
+        parts=parts,
         blend=Blend.from_json(metadata["blend"]),
-        label_counts=checked("label_counts", arrays, (c,), "iuf", 0),
+        label_counts=checked("label_counts", arrays, (n_labels,), "iuf", 0),
         n_train=positive(metadata["n_train"], int, or_zero=True),
-        threshold=float(threshold[0])
-        if len(threshold) == 1
-        else checked("threshold", arrays, (c,)),
-        text=None if config is None else TextFeatures.from_arrays(_own("text", arrays), config),
-        joined=None
-        if joined is None
-        else Joined(tuple(joined["widths"]), tuple(map(positive, joined["lengths"]))),
-        settings=dict(metadata["settings"]),
+        settings=settings,
+        facts=Facts.from_json(metadata["facts"]),
+        threshold=threshold,
+        text=text,
+        titles=_label_texts("label_names", arrays, n_labels),
+        descriptions=_label_texts("label_descriptions", arrays, n_labels),
     )
 
 
 def _check_fit(model: Model) -> None:
     """Check that the parts of a model fit each other."""
-    shapes = {(scorer.n_labels, scorer.n_features) for scorer in model.scorers.values()}
-    if len(shapes) != 1 or shapes != {(len(set(model.classes.tolist())), model.n_features)}:
-        raise ModelError("its scorers and its labels do not fit together")
-    if (
-        16 * model.n_features > memory.available()
-    ):  # lists of features, however few of them have weights
+    n_labels = len(set(model.classes.tolist()))
+    n_columns: dict[str, int] = {}
+    for name, spec in model.settings.parts.items():
+        part = model.parts[name]
+        width = n_columns.setdefault(spec.view, part.n_features)
+        if part.n_labels != n_labels or part.n_features != width:
+            raise ModelError("its parts and its labels do not fit together")
+    blocks = list(n_columns)
+    if FEATURES not in n_columns or blocks[1:] != vector_views(len(blocks) - 1):
+        raise ModelError("its parts read other rows than a model has")
+    if 16 * sum(n_columns.values()) > memory.available():
+        # Lists of features, however few of them have weights.
         raise ModelError(f"its {model.n_features:,} features need more memory than is free")
-    if not any(scorer.proposes for scorer in model.scorers.values()):
-        raise ModelError("none of its scorers proposes labels")
-    if not isinstance(model.multiclass, bool) or model.blend.weights.keys() != model.scorers.keys():
-        raise ModelError("its description does not fit its scorers")
-    widths = [] if model.joined is None else [positive(width, int) for width in model.joined.widths]
-    if model.text is not None and not widths:
-        widths = [model.text.n_features_out_]
-    if widths and sum(widths) != model.n_features:
-        raise ModelError("its scorers have other features than its text or its blocks")
+    if not any(part.retrieves_labels for part in model.parts.values()):
+        raise ModelError("none of its parts finds labels")
+    if not isinstance(model.multiclass, bool) or model.blend.weights.keys() != model.parts.keys():
+        raise ModelError("its description does not fit its parts")
+    if model.text is not None and model.text.n_features_out_ != model.n_features:
+        raise ModelError("its parts have other features than its text")
 
 
 def _label_texts(name: str, arrays: Arrays, n_labels: int) -> list[str] | None:
     """Return the names or the descriptions of the labels, where there are any."""
-    if not _own(name, arrays):
+    if not _arrays_of(name, arrays):
         return None
     texts = unpack_strings(name, arrays)
     if len(texts) != n_labels:
@@ -161,9 +171,10 @@ def _named(part: str, arrays: Arrays) -> Arrays:
     return {f"{part}.{name}": array for name, array in arrays.items()}
 
 
-def _own(part: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+def _arrays_of(part: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    prefix = f"{part}."
     return {
-        name.removeprefix(f"{part}."): a
-        for name, a in arrays.items()
-        if name.startswith(f"{part}.")
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
     }

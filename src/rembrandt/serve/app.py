@@ -1,7 +1,9 @@
 """The service as an ASGI application."""
 
+import asyncio
 import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from rembrandt import __version__
 from rembrandt.evaluation import finite
-from rembrandt.model.description import about, used_settings
+from rembrandt.model.description import about
 from rembrandt.serve import schemas
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.bodies import FORM, JSON, Bodies
@@ -24,13 +26,14 @@ from rembrandt.serve.limits import Limits
 from rembrandt.serve.maps import MAX_LABELS, LabelMaps, Positions, compute_map
 from rembrandt.serve.metrics import Metrics
 from rembrandt.serve.predictions import Predictions, PredictJob, predict
-from rembrandt.serve.registry import Registry, ServedModel
+from rembrandt.serve.registry import Registry, ServedModel, lower_priority
 
 PAGE = Path(__file__).parent / "page"
 PERCENT = Path(__file__).parents[1] / "explore/report/percent.js"  # the report has the same
 _PREDICT = "/v1/predict"
 _SUGGEST = "/v1/projects/{name}/suggest"
 _MAX_LISTED_LABELS = 1000  # in one response
+_N_READERS = 2  # threads
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 mimetypes.add_type("text/javascript", ".js")  # the registry of some Windows systems says text/plain
@@ -80,6 +83,7 @@ def create_app(
         token=token,
         hosts=hosts,
         direct={("POST", _PREDICT): service.predict},
+        on_stop=service.registry.close,
     )
 
 
@@ -97,10 +101,15 @@ class Service:
         self.limits = limits
         self.has_token = has_token
         self.metrics = Metrics()
-        self.registry = Registry(paths, self.metrics, encoder)
+        self.registry = Registry(paths, self.metrics, encoder, limits.load)
         self.bodies = Bodies(limits)
         self.batcher = Batcher(predict, limits, self.metrics)
         self.maps = LabelMaps(compute_map)
+        # Requests that are no predictions are computed here, so that many at once take little
+        # memory, and predictions go first.
+        self._readers = ThreadPoolExecutor(
+            _N_READERS, thread_name_prefix="read", initializer=lower_priority
+        )
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
@@ -109,6 +118,7 @@ class Service:
             self.maps.start(served)
         yield
         self.bodies.close()
+        self._readers.shutdown(wait=False, cancel_futures=True)
         await self.batcher.close()
         await self.maps.close()
 
@@ -179,22 +189,23 @@ class Service:
         served = self.registry.get(predict_request.model)
         predictions = await self._submit(PredictJob(served, predict_request))
         document = {"model": served.name, "version": served.version, "predictions": predictions}
-        # Several times faster than JSONResponse.
-        return Response(to_json(document), media_type=JSON)
+        return self._answer(document)
 
-    def labels(
+    async def labels(
         self,
         query: Annotated[str, Query(max_length=1000, description="Part of a name or title.")] = "",
         limit: Annotated[int, Query(ge=1, le=_MAX_LISTED_LABELS)] = 20,
         model: ModelName = None,
     ) -> Response:
         """List labels whose name or title contains a text, or the most frequent labels."""
-        served = self.registry.get(model)
+        return await self._read(self._labels, self.registry.get(model), query, limit)
+
+    def _labels(self, served: ServedModel, query: str, limit: int) -> Response:
         columns = served.labels.search(query, limit)
         labels = [served.labels.document(column) for column in columns]
-        return JSONResponse({"model": served.name, "labels": labels})
+        return self._answer({"model": served.name, "labels": labels})
 
-    def neighbors(
+    async def neighbors(
         self,
         label: str,
         k: Annotated[int, Query(ge=1, le=_MAX_LISTED_LABELS)] = 10,
@@ -205,36 +216,43 @@ class Service:
     ) -> Response:
         """List the labels that are nearest to a label."""
         served = self.registry.get(model)
+        return await self._read(self._neighbors, served, label, k, min_count)
+
+    def _neighbors(self, served: ServedModel, label: str, k: int, min_count: int) -> Response:
         column = served.find(label)
         neighbors = []
         for other, cosine in served.labels.neighbors(column, k, min_count):
             neighbors.append(served.labels.document(other) | {"cosine": cosine})
         document = served.labels.document(column)
-        return JSONResponse({"model": served.name, **document, "neighbors": neighbors})
+        return self._answer({"model": served.name, **document, "neighbors": neighbors})
 
-    def map(
+    async def map(
         self, limit: Annotated[int, Query(ge=1, le=MAX_LABELS)] = 20_000, model: ModelName = None
     ) -> Response:
         """Return the labels in the plane; the map is computed in the background after a model is
         loaded.
         """
-        served = self.registry.get(model)
-        return JSONResponse(self.maps.document(served, limit))
+        return await self._read(self._map, self.registry.get(model), limit)
 
-    def models(self) -> Response:
+    def _map(self, served: ServedModel, limit: int) -> Response:
+        return self._answer(self.maps.document(served, limit))
+
+    async def models(self) -> Response:
         """List the models of this service."""
         return JSONResponse({"models": [self._summary(served) for served in self.registry]})
 
-    def model(self, name: str) -> Response:
+    async def model(self, name: str) -> Response:
         """Return the settings and measurements of a model."""
-        served = self.registry.get(name)
+        return await self._read(self._model, self.registry.get(name))
+
+    def _model(self, served: ServedModel) -> Response:
         classifier = served.classifier
         singular_values: Any = []
-        if classifier.model_.embedding is not None:
+        if classifier.model_.has_label_vectors:
             singular_values = classifier.singular_values_
         details = {
             "about": about(classifier.describe()),
-            "settings": used_settings(classifier.model_),
+            "settings": classifier.settings_,
             "selection": classifier.selection_,
             "metrics": classifier.extra_.get("metrics", {}),
             "singular_values": singular_values,
@@ -255,7 +273,7 @@ class Service:
         self.maps.start(served)
         return JSONResponse(self._summary(served))
 
-    def project(self, name: str) -> Response:
+    async def project(self, name: str) -> Response:
         """Describe a model in the format of Annif's API."""
         served = self.registry.get(name)
         project = {
@@ -279,7 +297,7 @@ class Service:
             suggestion = {
                 "uri": prediction["label"],
                 "label": prediction["name"],
-                "score": prediction["score"],
+                "score": prediction["probability"],  # Annif's name for it
             }
             results.append(suggestion)
         return JSONResponse({"results": results})
@@ -300,6 +318,29 @@ class Service:
             predictions += result
         return predictions
 
+    async def _read(self, answer: Callable[..., Response], *arguments: Any) -> Response:
+        """Return the response that a function makes in one of few threads."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self.limits.timeout):
+                return await loop.run_in_executor(self._readers, answer, *arguments)
+        except TimeoutError:
+            message = f"no result within {self.limits.timeout:g} s; try again later"
+            raise RequestError(503, message, {"Retry-After": "1"}) from None
+
+    def _answer(self, document: dict[str, Any]) -> Response:
+        """Return a document as JSON, several times faster than JSONResponse; refuse a very large
+        one.
+        """
+        body = to_json(document)
+        if len(body) > self.limits.answer:
+            message = (
+                f"the answer would have {len(body):,} bytes; the limit is {self.limits.answer:,}; "
+                "ask for fewer texts or labels"
+            )
+            raise RequestError(413, message)
+        return Response(body, media_type=JSON)
+
     def _summary(self, served: ServedModel) -> dict[str, Any]:
         """Return the facts about a model that a list of models shows."""
         examples = served.classifier.extra_.get("examples")
@@ -314,11 +355,19 @@ class Service:
             "n_labels": len(served.labels.index),
             "n_features": served.n_features,
             "n_train": served.classifier.n_train_,
-            "rank": served.classifier.settings_.get("rank"),
-            "scorers": list(served.classifier.model_.scorers),
+            "rank": _rank(served),
+            "parts": list(served.classifier.model_.parts),
             "takes": "texts" if served.takes_texts else "vectors",
             "examples": texts,
         }
+
+
+def _rank(served: ServedModel) -> int | None:
+    """Return the rank of the embedding of a model, where it has one."""
+    model = served.classifier.model_
+    if not model.has_label_vectors:
+        return None
+    return int(model.label_vectors[1].shape[0])
 
 
 def _body(content_type: str, schema: Any) -> dict[str, Any]:

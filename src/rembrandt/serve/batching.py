@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from rembrandt.serve.errors import RequestError
+from rembrandt.errors import counted
+from rembrandt.serve.errors import RequestError, shutting_down
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 
@@ -45,11 +46,10 @@ class Batcher:
         An error is raised at once if the queue is full, and after the time limit.
         """
         if self._closed:
-            message = "the service is shutting down; try again later"
-            raise RequestError(503, message, {"Retry-After": "5"})
+            raise shutting_down()
         n_rows = sum(job.n_rows for job in jobs)
         if self._queue and self._n_queued + n_rows > self._limits.queue:
-            message = f"{self._n_queued} texts are waiting; try again soon"
+            message = f"the queue is full ({counted(self._n_queued, 'text')}); try again soon"
             raise RequestError(429, message, {"Retry-After": "1"})
         try:
             async with asyncio.timeout(self._limits.timeout):

@@ -1,24 +1,37 @@
-"""HTTP connections with bounds on the part of a request that is read before the application sees
-it.
+"""HTTP connections with bounds on what the application does not see: the part of a request that is
+read before it, and the part of an answer that the client has not read.
 """
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from rembrandt.serve.errors import RequestError
-from rembrandt.serve.limits import HEAD_SECONDS, MAX_HEAD_BYTES, MAX_HEADERS
+from rembrandt.serve.limits import (
+    DRAIN_SECONDS,
+    HEAD_SECONDS,
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    MIN_DRAINED_BYTES,
+)
+from rembrandt.serve.sending import Unsent
 
 _TOO_LARGE = (
     f"the URL and the headers are larger than {MAX_HEAD_BYTES:,} bytes, "
     f"or more than {MAX_HEADERS}; send fewer"
 )
+_NOT_HTTP = (
+    "this is not a valid HTTP/1.1 request; check the request line, the headers and the lengths"
+)
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that refuses large headers, many headers (status 431) and headers that arrive
-    slowly.
+    """A connection that refuses large headers, many headers (status 431), what is not HTTP (status
+    400) and headers that arrive slowly.
+
+    A client that does not read gets no further answer, and its connection is closed after a time.
     """
 
     _head_bytes = 0  # of the URL and the headers, which may also follow a body
@@ -26,6 +39,13 @@ class Connection(HttpToolsProtocol):
     _unparsed_bytes = 0  # received since the parser reported something
     _refused = False
     _timer: asyncio.TimerHandle | None = None  # while headers are incomplete
+    _drain_timer: asyncio.TimerHandle | None = None  # while an answer is not sent
+    _unsent_before = 0  # bytes when that timer was started
+    _next_waits = False  # until the client has read the last answer
+
+    def __init__(self, *arguments: Any, unsent: Unsent, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._unsent = unsent
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -35,6 +55,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_drain_timer()
+        self._unsent.remove(self)
         self._disconnect()
         super().connection_lost(exc)
 
@@ -81,6 +103,70 @@ class Connection(HttpToolsProtocol):
         if not self._refused:
             super().on_message_complete()
 
+    def pause_writing(self) -> None:
+        """Wait for the client to read; called when much is unsent."""
+        super().pause_writing()
+        self._stop_drain_timer()
+        self._watch_draining()
+        self._unsent.add(self)
+
+    def resume_writing(self) -> None:
+        """Go on with the next request; called when the client has read most of the answer."""
+        super().resume_writing()
+        self._stop_drain_timer()
+        self._unsent.remove(self)
+        if self._next_waits:
+            self._next_waits = False
+            self.on_response_complete()
+
+    def on_response_complete(self) -> None:
+        """Start the next request, unless the client has to read the last answer first."""
+        if self.transport.is_closing():
+            self._watch_draining()
+        if self.flow.write_paused:
+            self._next_waits = True
+            self.flow.pause_reading()
+        else:
+            super().on_response_complete()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._watch_draining()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.transport.is_closing():
+            self._watch_draining()
+
+    def unsent_bytes(self) -> int:
+        """Return the bytes that are still held for the client."""
+        return self.transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        """Close the connection and drop what is unsent."""
+        self.transport.abort()
+
+    def _watch_draining(self) -> None:
+        """Close the connection if too little of an unsent answer is sent within a time."""
+        if self._drain_timer is None:
+            self._unsent_before = self.unsent_bytes()
+            self._drain_timer = self.loop.call_later(DRAIN_SECONDS, self._check_draining)
+
+    def _check_draining(self) -> None:
+        self._drain_timer = None
+        unsent = self.unsent_bytes()
+        if unsent == 0:
+            return
+        if self._unsent_before - unsent < MIN_DRAINED_BYTES:
+            self.abort()
+        else:
+            self._watch_draining()
+
+    def _stop_drain_timer(self) -> None:
+        if self._drain_timer is not None:
+            self._drain_timer.cancel()
+            self._drain_timer = None
+
     def _fits(self, size: int) -> bool:
         """Count a part of the head; refuse the request if it is too much."""
         self._unparsed_bytes = 0
@@ -90,15 +176,25 @@ class Connection(HttpToolsProtocol):
         return not self._refused
 
     def _refuse(self) -> None:
-        """Answer that the head is too large, unless another response is being written; close."""
-        if self._refused:
-            return
+        """Answer that the head is too large, and close."""
+        if not self._refused:
+            self._end_with(RequestError(431, _TOO_LARGE))
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP, and close; uvicorn would answer a text."""
+        if not self._refused:
+            self._end_with(RequestError(400, _NOT_HTTP))
+
+    def _end_with(self, error: RequestError) -> None:
+        """Send an error, unless it would be taken for the answer to another request; close."""
         self._refused = True
-        is_writing = self.cycle is not None and not self.cycle.response_complete
-        if not is_writing:
-            body = RequestError(431, _TOO_LARGE).response().body
+        unanswered = [cycle for cycle in self._pending if not cycle.response_complete]
+        is_for_last = len(unanswered) == 1 and _is_arriving(unanswered[0])
+        if not unanswered or is_for_last:
+            body = error.response().body
+            phrase = HTTPStatus(error.status).phrase
             head = (
-                "HTTP/1.1 431 Request Header Fields Too Large\r\n"
+                f"HTTP/1.1 {error.status} {phrase}\r\n"
                 "content-type: application/json\r\n"
                 f"content-length: {len(body)}\r\n"
                 "connection: close\r\n\r\n"
@@ -106,13 +202,10 @@ class Connection(HttpToolsProtocol):
             self.transport.write(head.encode() + bytes(body))
         self._close()
 
-    def send_400_response(self, msg: str) -> None:
-        self._disconnect()
-        super().send_400_response(msg)
-
     def _close(self) -> None:
         self._disconnect()
         self.transport.close()
+        self._watch_draining()
 
     def _disconnect(self) -> None:
         """Tell requests in progress that their connection is closed; writing to it would be an
@@ -126,3 +219,8 @@ class Connection(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _is_arriving(cycle: RequestResponseCycle) -> bool:
+    """Return whether the body of a request is incomplete and nothing was answered."""
+    return cycle.more_body and not cycle.response_started

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from rembrandt.errors import RembrandtError, bounded
+from rembrandt.errors import RembrandtError, bounded, counted
 
 
 class RequestError(Exception):
@@ -29,6 +29,12 @@ class RequestError(Exception):
 
 # For an unexpected exception, which is written to the log and not to the response.
 INTERNAL_ERROR = RequestError(500, "internal error; see the log of the server")
+
+
+def shutting_down() -> RequestError:
+    """Return the error for requests that a service that ends cannot answer."""
+    message = "the service is shutting down; try again later"
+    return RequestError(503, message, {"Retry-After": "5"})
 
 
 class ErrorDetail(BaseModel):
@@ -64,7 +70,7 @@ def _invalid(errors: Sequence[Any]) -> RequestError:
     if location:
         message = f"{location}: {message}"
     if len(errors) > 1:
-        message += f" (and {len(errors) - 1} more errors)"
+        message += f" (and {counted(len(errors) - 1, 'more error')})"
     status = 400 if first["type"] == "json_invalid" else 422
     return RequestError(status, message)
 

@@ -1,4 +1,4 @@
-"""Checks on every request before it reaches a route: host name, token, size and time.
+"""Checks on every request before it reaches a route: host name, token, size, time and number.
 
 The body is read here within the limits, so that routes and parsers see small, complete bodies only.
 """
@@ -15,7 +15,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rembrandt.serve.errors import ANTICIPATED, INTERNAL_ERROR, RequestError, handle
+from rembrandt.serve.admission import Admission
+from rembrandt.serve.errors import ANTICIPATED, INTERNAL_ERROR, RequestError, handle, shutting_down
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 
@@ -45,7 +46,7 @@ class Guard:
     that requests may use, or None for any: without a token, a web page from elsewhere must not
     reach the service under its own name. ``direct`` are frequent routes, by method and path. They
     are called without the routing, the middleware and the dependency injection of the application,
-    which take longer than all the rest.
+    which take longer than all the rest. ``on_stop`` is called when the service shuts down.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Guard:
         token: str | None = None,
         hosts: Iterable[str] | None = None,
         direct: Mapping[tuple[str, str], Callable[[Request], Awaitable[Response]]] | None = None,
+        on_stop: Callable[[], None] | None = None,
     ) -> None:
         self.app = app
         self.limits = limits
@@ -66,6 +68,8 @@ class Guard:
         self._held_bytes = 0  # of all requests in progress
         self._arriving: set[asyncio.Timeout] = set()  # of requests whose bodies are incomplete
         self._stopping = False
+        self._on_stop = on_stop
+        self._admission = Admission(limits)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -91,11 +95,13 @@ class Guard:
             await self._read(receive, chunks)
             replayed = _replay(b"".join(chunks), receive)
             handler = self.direct.get((method, path))
-            if handler is None:
-                await self.app(scope, replayed, respond)
-            else:
-                response = await _answer(handler, Request(scope, replayed))
-                await response(scope, receive, respond)
+            # Requests that are still arriving hold no place, so that slow clients do not take all.
+            with self._admission.place(method, path):
+                if handler is None:
+                    await self.app(scope, replayed, respond)
+                else:
+                    response = await _answer(handler, Request(scope, replayed))
+                    await response(scope, receive, respond)
         except RequestError as error:
             await error.response()(scope, receive, respond)
         except Exception:
@@ -115,6 +121,8 @@ class Guard:
         deadline = asyncio.get_running_loop().time() + _SHUTDOWN_SECONDS
         for timeout in self._arriving:
             timeout.reschedule(deadline)
+        if self._on_stop is not None:
+            self._on_stop()
 
     def _check_caller(self, path: str, headers: dict[bytes, bytes]) -> None:
         """Refuse unknown host names and callers without the token."""
@@ -150,8 +158,7 @@ class Guard:
                 await self._read_chunks(receive, chunks)
         except TimeoutError:
             if self._stopping:
-                message = "the service is shutting down; try again later"
-                raise RequestError(503, message, {"Retry-After": "5"}) from None
+                raise shutting_down() from None
             message = f"the request did not arrive within {self.limits.timeout:g} s; send it again"
             raise RequestError(408, message, _CLOSE) from None
         finally:

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.explore.explain import explain_columns
+from rembrandt.data.views import as_views
+from rembrandt.estimators.requests import prediction_model, rows_of
+from rembrandt.explanations.explain import explain_labels
 from rembrandt.predict import Request, answer, is_blank
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.registry import ServedModel
 from rembrandt.serve.schemas import PredictRequest
 
-_LABELS = 2000  # labels of all texts of one job; many labels take longer than many texts
+_MAX_JOB_LABELS = 2000  # of all texts of one job; many labels take longer than many texts
 
 Predictions = list[list[dict[str, Any]]]  # for each text its labels, best first
 
@@ -38,17 +40,25 @@ class PredictJob:
         """Split a request for many labels, so that others do not wait for all of it; ``batch`` is
         the most texts.
         """
-        size = 1 if self.request.explain else max(1, min(batch, _LABELS // self.request.top_k))
+        size = 1
+        if not self.request.explain:
+            size = max(1, min(batch, _MAX_JOB_LABELS // self.request.top_k))
         if self.n_rows <= size:
             return [self]
-        field = "texts" if self.request.texts else "vectors"
+        field = "vectors"
+        if self.request.texts:
+            field = "texts"
         rows = getattr(self.request, field)
-        pieces = [{field: rows[start : start + size]} for start in range(0, len(rows), size)]
-        return [PredictJob(self.served, self.request.model_copy(update=piece)) for piece in pieces]
+        jobs = []
+        for start in range(0, len(rows), size):
+            block = {field: rows[start : start + size]}
+            jobs.append(PredictJob(self.served, self.request.model_copy(update=block)))
+        return jobs
 
     def check(self, limits: Limits) -> None:
         """Raise an error if the request exceeds a limit."""
-        k, lengths = self.request.top_k, [len(text) for text in self.request.texts or ()]
+        k = self.request.top_k
+        lengths = [len(text) for text in self.request.texts or ()]
         checks = [
             (self.n_rows, limits.texts, "texts in one request"),
             (max(lengths, default=0), limits.characters, "characters in one text"),
@@ -99,70 +109,92 @@ def _predict_group(jobs: list[PredictJob]) -> Sequence[Predictions | Exception]:
     except Exception as error:  # noqa: BLE001 - it is raised where the job was submitted
         if len(jobs) == 1:
             return [error]
-        return [found for job in jobs for found in _predict_group([job])]
+    results: list[Predictions | Exception] = []
+    for job in jobs:
+        results += _predict_group([job])
+    return results
 
 
 def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
     """Predict for jobs with the same model, kind of input, and labels to include and exclude."""
     served = jobs[0].served
     rows = _rows(jobs)
-    model = served.classifier.device_model()
+    model = prediction_model(served.classifier)
     k = max(job.request.top_k for job in jobs)
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
         ranked = answer(model, Request(rows, k, allowed=_allowed(served, jobs[0].request)))
     is_empty = (ranked.labels < 0).all(axis=1)
     if (is_empty & ~is_blank(model, rows)).any():
         raise RequestError(
-            422, "a score is not finite: the values of this vector are too large for the model"
+            422,
+            "a probability is not finite: the values of this vector are too large for the model",
         )
-    results, start = [], 0
+    results = []
+    start = 0
     for job in jobs:
-        own = slice(start, start := start + job.n_rows)
-        results.append(_documents(job, rows[own], ranked.labels[own], ranked.probabilities[own]))
+        stop = start + job.n_rows
+        job_rows = rows[start:stop]
+        labels = ranked.labels[start:stop]
+        probabilities = ranked.probabilities[start:stop]
+        results.append(_documents(job, job_rows, labels, probabilities))
+        start = stop
     return results
 
 
 def _documents(
-    job: PredictJob, rows: Any, columns: NDArray[np.int64], values: NDArray[Any]
+    job: PredictJob, rows: Any, labels: NDArray[np.int64], probabilities: NDArray[Any]
 ) -> Predictions:
     """Return the predictions of one job as JSON."""
-    request, served = job.request, job.served
-    kept = (
-        columns >= 0
-        if request.threshold is None
-        else (columns >= 0) & (values >= request.threshold)
-    )
-    kept[:, request.top_k :] = False
+    request = job.request
+    index = job.served.labels.index
+    is_kept = labels >= 0
+    if request.min_probability is not None:
+        is_kept &= probabilities >= request.min_probability
+    is_kept[:, request.top_k :] = False
     documents: Predictions = []
-    for i, mask in enumerate(kept):
-        chosen, scores = columns[i, mask], values[i, mask].tolist()
-        found = [
-            served.labels.index.named(c) | {"score": s}
-            for c, s in zip(chosen.tolist(), scores, strict=True)
-        ]
-        if request.explain and found:
-            text = request.texts[i] if request.texts else None
-            explained = explain_columns(
-                served.classifier, rows[[i]], chosen, served.feature_names, text
-            )
-            for one, explanation in zip(found, explained, strict=True):
-                one |= served.labels.index.detailed(explanation.column)
-                one["explanation"] = explanation.document() | {"segments": explanation.segments()}
-                del one["explanation"]["label"]
-        documents.append(found)
+    for row, is_kept_in_row in enumerate(is_kept):
+        columns = labels[row, is_kept_in_row]
+        kept_probabilities = probabilities[row, is_kept_in_row].tolist()
+        predictions = []
+        for column, probability in zip(columns.tolist(), kept_probabilities, strict=True):
+            predictions.append(index.named(column) | {"probability": probability})
+        if request.explain and predictions:
+            _explain(job, row, rows[[row]], columns, predictions)
+        documents.append(predictions)
     return documents
+
+
+def _explain(
+    job: PredictJob,
+    row: int,
+    features: Any,
+    columns: NDArray[np.int64],
+    predictions: list[dict[str, Any]],
+) -> None:
+    """Add an explanation to every prediction of a row."""
+    served = job.served
+    text = None
+    if job.request.texts:
+        text = job.request.texts[row]
+    model = served.classifier.model_
+    explanations = explain_labels(model, as_views(features), columns, served.feature_names, text)
+    for prediction, explanation in zip(predictions, explanations, strict=True):
+        document = explanation.document() | {"segments": explanation.segments()}
+        del document["label"]
+        prediction |= served.labels.index.detailed(explanation.column)
+        prediction["explanation"] = document
 
 
 def _rows(jobs: list[PredictJob]) -> Any:
     """Return the features of all texts, or of all vectors."""
-    served, request = jobs[0].served, jobs[0].request
-    if not request.texts:
+    served = jobs[0].served
+    if not jobs[0].request.texts:
         return _matrix(served, [vector for job in jobs for vector in job.request.vectors])
     if not served.takes_texts:
         raise RequestError(
             422, f"model {served.name!r} was fitted to features, not to texts; send vectors"
         )
-    return served.classifier.rows([text for job in jobs for text in job.request.texts])
+    return rows_of(served.classifier, [text for job in jobs for text in job.request.texts])
 
 
 def _matrix(served: ServedModel, vectors: list[dict[str, float]]) -> sparse.csr_array:
@@ -181,8 +213,10 @@ def _matrix(served: ServedModel, vectors: list[dict[str, float]]) -> sparse.csr_
     if not np.isfinite(values).all():
         raise RequestError(422, "a value of this vector is too large for single precision")
     rows = np.repeat(np.arange(len(vectors)), [len(vector) for vector in vectors])
-    known, shape = columns >= 0, (len(vectors), served.n_features)
-    return sparse.csr_array((values[known], (rows[known], columns[known])), shape=shape)
+    is_feature = columns >= 0
+    shape = (len(vectors), served.n_features)
+    positions = (rows[is_feature], columns[is_feature])
+    return sparse.csr_array((values[is_feature], positions), shape=shape)
 
 
 def _number(served: ServedModel, key: str) -> int:

@@ -4,10 +4,10 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,19 @@ from scipy import sparse
 
 from rembrandt import memory
 from rembrandt.data.labels import LabelIndex
-from rembrandt.errors import RembrandtError
+from rembrandt.errors import ModelError, RembrandtError
 from rembrandt.estimators import load
-from rembrandt.explore.explain import feature_names
+from rembrandt.estimators.requests import feature_names
 from rembrandt.features.encoder import name_of
 from rembrandt.model.folder import version
-from rembrandt.serve.errors import RequestError
+from rembrandt.serve.errors import RequestError, shutting_down
 from rembrandt.serve.labels import Labels
+from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 
 _IN_USE_SECONDS = 2.0  # after which no request uses a model that was replaced
-_NICENESS = 10  # of the thread that loads models
+_NICENESS = 10  # of the threads that load models
+_MAX_STUCK_LOADS = 4  # that passed their deadline and still run
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 _VERSION_CHARACTERS = 12  # of the checksum of a model
 
@@ -55,6 +57,11 @@ class ServedModel:
             self.classifier = load(path)
             if _version(path) == self.version:
                 break
+        if self.classifier.model_.vector_widths:
+            raise ModelError(
+                f"{path} was fitted with vectors beside its features, which requests do not have; "
+                "fit without vectors to serve a model"
+            )
         text = self.classifier.text_
         if encoder is not None and text is not None and text.n_encoded_:
             text.set_encoder(encoder)
@@ -105,15 +112,24 @@ class ServedModel:
 class Registry:
     """Models by name; the first is the default."""
 
-    def __init__(self, paths: Mapping[str, Path], metrics: Metrics, encoder: Any = None) -> None:
+    def __init__(
+        self,
+        paths: Mapping[str, Path],
+        metrics: Metrics,
+        encoder: Any = None,
+        load_seconds: float = Limits.load,
+    ) -> None:
         if encoder is not None:
             encoder = SharedEncoder(encoder)
         self._metrics = metrics
+        self._load_seconds = load_seconds
         self._models: dict[str, ServedModel] = {}
-        # One model is loaded at a time, at a low priority.
-        self._loader = ThreadPoolExecutor(1, thread_name_prefix="load", initializer=_lower_priority)
+        self._loads: dict[str, asyncio.Lock] = {}  # one at a time of each model
+        self._n_stuck = 0
+        self._closing = asyncio.Event()
         for name, path in paths.items():
             self._put(ServedModel(name, path, encoder))
+            self._loads[name] = asyncio.Lock()
         self.default = next(iter(self._models))
 
     def __iter__(self) -> Iterator[ServedModel]:
@@ -130,17 +146,57 @@ class Registry:
     async def reload(self, name: str) -> ServedModel:
         """Load a model again from its folder; the old version serves requests until the new one is
         ready.
+
+        A load that takes too long, for example on a network drive that does not respond, is left to
+        itself: its result is not used, and the next load starts.
         """
         old = self.get(name)
+        load = partial(ServedModel, name, old.path, old.encoder)
+        async with self._loads[name]:
+            try:
+                new = await self._within_deadline(load)
+            except (RembrandtError, OSError, MemoryError) as error:
+                message = f"the new version cannot be loaded, and the old one stays in use: {error}"
+                raise RequestError(422, message) from error
+            self._put(new)
         loop = asyncio.get_running_loop()
-        try:
-            new = await loop.run_in_executor(self._loader, ServedModel, name, old.path, old.encoder)
-        except (RembrandtError, OSError, MemoryError) as error:
-            message = f"the new version cannot be loaded, and the old one stays in use: {error}"
-            raise RequestError(422, message) from error
-        self._put(new)
-        loop.call_later(_IN_USE_SECONDS, loop.run_in_executor, self._loader, memory.give_back)
+        loop.call_later(_IN_USE_SECONDS, _start_thread, memory.give_back)
         return new
+
+    def close(self) -> None:
+        """Give up the loads in progress; called when the service shuts down."""
+        self._closing.set()
+
+    async def _within_deadline(self, load: Callable[[], ServedModel]) -> ServedModel:
+        """Return what a thread loads; raise an error after the deadline and at shutdown."""
+        if self._n_stuck >= _MAX_STUCK_LOADS:
+            message = f"{self._n_stuck} earlier loads have not ended; restart the service"
+            raise RequestError(503, message)
+        loading = _run_in_thread(load)
+        closing = asyncio.create_task(self._closing.wait())
+        try:
+            await asyncio.wait(
+                (loading, closing),
+                timeout=self._load_seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            closing.cancel()
+        if loading.done():
+            return loading.result()
+        self._n_stuck += 1
+        loading.add_done_callback(self._end_stuck)
+        if self._closing.is_set():
+            raise shutting_down()
+        message = (
+            f"the new version was not loaded within {self._load_seconds:g} s, and the old one "
+            "stays in use; check the folder of the model"
+        )
+        raise RequestError(503, message)
+
+    def _end_stuck(self, loading: asyncio.Future[ServedModel]) -> None:
+        self._n_stuck -= 1
+        loading.exception()  # nobody else looks at it
 
     def _put(self, served: ServedModel) -> None:
         """Use this model from now on, in place of an older version."""
@@ -150,7 +206,35 @@ class Registry:
         self._metrics.set_version(served.name, old_version, served.version)
 
 
-def _lower_priority() -> None:
+def _run_in_thread(load: Callable[[], ServedModel]) -> asyncio.Future[ServedModel]:
+    """Call a function in a new thread; return the future of its result.
+
+    The thread has a low priority, and the process does not wait for it at its end, as it does for
+    the threads of an executor.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[ServedModel] = loop.create_future()
+
+    def run() -> None:
+        lower_priority()
+        try:
+            served = load()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the load was started
+            deliver = partial(future.set_exception, error)
+        else:
+            deliver = partial(future.set_result, served)
+        with suppress(RuntimeError):  # the service has ended
+            loop.call_soon_threadsafe(deliver)
+
+    _start_thread(run)
+    return future
+
+
+def _start_thread(work: Callable[[], Any]) -> None:
+    threading.Thread(target=work, name="load", daemon=True).start()
+
+
+def lower_priority() -> None:
     """Let predictions go before the current thread; only Linux has priorities of threads."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

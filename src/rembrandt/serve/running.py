@@ -6,7 +6,9 @@ import logging
 import os
 import signal
 import socket
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from threadpoolctl import threadpool_limits
@@ -15,6 +17,7 @@ from rembrandt.errors import SettingsError
 from rembrandt.linalg.threads import n_threads
 from rembrandt.serve.connection import Connection
 from rembrandt.serve.guard import Guard
+from rembrandt.serve.sending import Unsent
 
 TOKEN = "REMBRANDT_TOKEN"  # environment variable
 _MIN_TOKEN_CHARACTERS = 16
@@ -87,9 +90,10 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, app: Guard) -> None:
+        connection: Any = partial(Connection, unsent=Unsent(app.limits.unsent))
         config = uvicorn.Config(
             app,
-            http=Connection,
+            http=connection,
             ws="none",
             proxy_headers=False,
             server_header=False,

@@ -64,8 +64,8 @@ class PredictRequest(BaseModel):
         default=_ABSENT, description="Name of the model; the first model by default."
     )
     top_k: int = Field(default=5, ge=1, description="Maximum number of labels per text.")
-    threshold: FiniteFloat = Field(
-        default=_ABSENT, description="Leave out labels with a lower score, or probability."
+    min_probability: FiniteFloat = Field(
+        default=_ABSENT, description="Only labels with this probability or more."
     )
     include: list[str] = Field(
         default=_ABSENT,
@@ -78,7 +78,7 @@ class PredictRequest(BaseModel):
         default=[], max_length=MAX_LABELS, fail_fast=True, description="Never predict these labels."
     )
     explain: bool = Field(
-        default=False, description="Return the contribution of each word to each score."
+        default=False, description="Return the contribution of each word to the log-odds."
     )
 
     @model_validator(mode="after")
@@ -127,7 +127,7 @@ class SuggestRequest(BaseModel):
     def as_predict_request(self) -> PredictRequest:
         """Return the same request in the form of this service."""
         return PredictRequest.model_construct(
-            texts=[self.text], top_k=self.limit, threshold=self.threshold
+            texts=[self.text], top_k=self.limit, min_probability=self.threshold
         )
 
 
@@ -140,9 +140,11 @@ class Word(BaseModel):
 
 
 class Explanation(BaseModel):
-    """Log-odds of the label: ``score = base + comparison + the words' contributions + rest``."""
+    """The log-odds of a label as a sum: ``log_odds = base + comparison + the words' contributions +
+    rest``.
+    """
 
-    score: float
+    log_odds: float
     base: float = Field(description="The log-odds of an empty text.")
     comparison: float = Field(
         description="What the comparison with the other labels of the text adds."
@@ -157,7 +159,7 @@ class Explanation(BaseModel):
 class Prediction(BaseModel):
     label: str
     name: str = Field(description="The title of the label, or the label itself if it has no title.")
-    score: float
+    probability: float
     description: str | None = Field(
         default=None, description="What the label means; only with an explanation."
     )
@@ -204,7 +206,7 @@ class ModelSummary(BaseModel):
     rank: int | None = Field(
         description="Dimensions of the label embedding; null if the model has none."
     )
-    scorers: list[str] = Field(description="The parts of the model: trees, centroids, embedding.")
+    parts: list[str] = Field(description="The parts of the model: trees, centroids, embedding.")
     takes: str = Field(description="texts or vectors")
     examples: list[str] = Field(description="Texts that were saved with the model for its page.")
 

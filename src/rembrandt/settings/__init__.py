@@ -1,68 +1,30 @@
-"""Settings of a fit: each is declared once.
+"""How settings are declared: kind, range, default and help of each, once.
 
 Checks of parameters, options of the command line, settings of Annif projects and the reference in
-the documentation derive from the declarations.
+the documentation derive from the declarations. Those of the classifier are in `declarations.py`,
+those of a part in the folder of the part.
 """
 
-from rembrandt.settings.declarations import (
-    DECODERS,
-    EMBEDDING,
-    FLAT,
-    GENERAL,
-    METHODS,
-    PRESET_EMBEDDING,
+from rembrandt.settings.part_settings import (
+    AUTO,
     PRESET_NAMES,
-    PRESET_TREES,
-    SCORERS,
-    SETTINGS,
-    TREES,
-    Auto,
-    DecoderName,
-    EmbeddingSettings,
-    Method,
-    Open,
+    PartSettings,
     Preset,
-    ScorerName,
-    SolverName,
-    Threshold,
-    TreeSettings,
-    check_values,
+    declare,
     default_words,
-    merged,
-    preset_values,
-    set_values,
-    with_defaults,
+    document,
 )
-from rembrandt.settings.setting import UNSET, Setting
+from rembrandt.settings.setting import UNSET, Setting, as_code
 
 __all__ = [
-    "DECODERS",
-    "EMBEDDING",
-    "FLAT",
-    "GENERAL",
-    "METHODS",
-    "PRESET_EMBEDDING",
+    "AUTO",
     "PRESET_NAMES",
-    "PRESET_TREES",
-    "SCORERS",
-    "SETTINGS",
-    "TREES",
     "UNSET",
-    "Auto",
-    "DecoderName",
-    "EmbeddingSettings",
-    "Method",
-    "Open",
+    "PartSettings",
     "Preset",
-    "ScorerName",
     "Setting",
-    "SolverName",
-    "Threshold",
-    "TreeSettings",
-    "check_values",
+    "as_code",
+    "declare",
     "default_words",
-    "merged",
-    "preset_values",
-    "set_values",
-    "with_defaults",
+    "document",
 ]

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from rembrandt.errors import SettingsError
 from rembrandt.settings.kinds import Kind
 
-Group = Literal["general", "embedding", "trees"]
 Panel = Literal["Model", "Advanced"]
 
 
@@ -49,10 +48,13 @@ class Setting:
         Whether None is accepted.
     panel : {"Model", "Advanced"} or None, default=None
         Panel of the option in the help of ``rembrandt fit``. None: there is no option.
-    group : {"general", "embedding", "trees"}, default="general"
-        Parameter of the classifier, or field of `EmbeddingSettings` or `TreeSettings`.
+    group : str, default=""
+        Name of the part whose settings have it as a field; "" for a parameter of the classifier
+        that concerns no part.
     flat_name : str, default=name
         Name where all settings stand next to each other: on the command line and in Annif.
+    is_parameter : bool, default=False
+        Whether a setting of a part is a parameter of the classifier too.
     """
 
     name: str = ""
@@ -63,8 +65,9 @@ class Setting:
     words: tuple[str, ...] = ()
     allows_none: bool = False
     panel: Panel | None = None
-    group: Group = "general"
+    group: str = ""
     flat_name: str = ""
+    is_parameter: bool = False
 
     def __post_init__(self) -> None:
         if not self.flat_name:
@@ -124,3 +127,12 @@ class Setting:
         if self.allows_none and word == "none":
             return None
         return self.kind.parse(text.strip())
+
+
+def as_code(value: Any) -> str:
+    """Return a value as Python code, with short numbers and double quotes."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, float):
+        return f"{value:g}".replace("e+0", "e")
+    return repr(value)

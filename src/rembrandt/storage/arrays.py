@@ -31,6 +31,7 @@ from scipy import sparse
 
 from rembrandt import memory
 from rembrandt.errors import StorageError
+from rembrandt.storage.files import open_regular
 
 Arrays = dict[str, NDArray[Any]]
 Shape = Sequence[int | None]
@@ -55,8 +56,11 @@ _LENGTH_BYTES = 8
 # The arrays start at a multiple of this: the bytes in a cache line.
 _ALIGNMENT = 64
 
-# Bytes hashed, written or read at a time, and numbers checked at a time.
-_CHUNK = 1 << 24
+# Bytes hashed, written or read at a time.
+_CHUNK_BYTES = 1 << 24
+
+# Numbers checked at a time.
+_CHECKED_NUMBERS = 1 << 24
 
 # Bytes; the limit of the safetensors library.
 _MAX_HEADER_BYTES = 100_000_000
@@ -121,8 +125,8 @@ def _as_bytes(array: NDArray[Any]) -> memoryview:
 
 def _write(file: BinaryIO, digest: Any, data: bytes | memoryview) -> None:
     """Write bytes to a file, and add them to its digest."""
-    for start in range(0, len(data), _CHUNK):
-        chunk = data[start : start + _CHUNK]
+    for start in range(0, len(data), _CHUNK_BYTES):
+        chunk = data[start : start + _CHUNK_BYTES]
         digest.update(chunk)
         file.write(chunk)
 
@@ -136,7 +140,7 @@ def read_arrays(
     file that another process truncates meanwhile is an error, where a mapped file would end this
     process.
     """
-    with path.open("rb", buffering=0) as file:
+    with open_regular(path) as file:
         actual_size = os.fstat(file.fileno()).st_size
         if size is not None and actual_size != size:
             raise damaged(path, f"it has {actual_size} bytes instead of {size}")
@@ -148,8 +152,8 @@ def read_arrays(
             )
         contents = np.empty(actual_size, dtype=np.uint8)
         digest = hashlib.sha256()
-        for start in range(0, actual_size, _CHUNK):
-            chunk = contents[start : start + _CHUNK]
+        for start in range(0, actual_size, _CHUNK_BYTES):
+            chunk = contents[start : start + _CHUNK_BYTES]
             _fill(path, file, chunk)
             if sha256 is not None:
                 digest.update(chunk.data)
@@ -456,7 +460,7 @@ def checked(
         is_accepted = False
     if not is_accepted:
         description = f"{_listed(array.shape)} numbers of type {array.dtype}"
-        raise StorageError(f"array {name!r} has {description}, which is not what this place takes")
+        raise StorageError(f"array {name!r} has {description}, which does not belong there")
     flat = array.reshape(-1)
     if is_float and not _all_finite(flat):
         raise StorageError(f"array {name!r} has values that are not finite")
@@ -477,8 +481,8 @@ def _matches(shape: Sequence[int], expected: Shape) -> bool:
 
 def _all_finite(flat: NDArray[Any]) -> bool:
     """Whether all values are finite; a chunk at a time, so that the answers take little memory."""
-    for start in range(0, flat.size, _CHUNK):
-        chunk = flat[start : start + _CHUNK]
+    for start in range(0, flat.size, _CHECKED_NUMBERS):
+        chunk = flat[start : start + _CHECKED_NUMBERS]
         if not np.isfinite(chunk).all():
             return False
     return True
@@ -505,16 +509,20 @@ def finite(value: Any) -> float:
 
 def positive(value: Any, kind: Any = float, or_zero: bool = False) -> Any:
     """Return a number from JSON that is not trusted, which must be finite and positive."""
-    accepted = int if kind is int else int | float
+    accepted: Any = int | float
+    limit: float = 1e300
+    if kind is int:
+        accepted = int
+        limit = 1 << 62
     minimum = 0 if or_zero else 1e-300
-    return kind(_number(value, accepted, minimum, 1 << 62))
+    return kind(_number(value, accepted, minimum, limit))
 
 
 def _number(value: Any, kinds: Any, least: float, below: float) -> Any:
     """Return a value after checking that it is a number of these kinds and within bounds."""
     is_number = isinstance(value, kinds) and not isinstance(value, bool)
     if not is_number or not least <= value < below:
-        raise StorageError(f"{str(value)[:40]!r} is not a number that this place takes")
+        raise StorageError(f"{str(value)[:40]!r} is not a number that is valid here")
     return value
 
 

@@ -35,7 +35,7 @@ Fingerprint = dict[str, Any]
 KEPT_STEPS = 2
 
 # Largest share of the time that writing steps may take.
-OVERHEAD = 0.05
+MAX_TIME_SHARE = 0.05
 
 # Name of the array that holds JSON.
 _FACTS = "json"
@@ -100,7 +100,7 @@ NO_CHECKPOINTS = Checkpoints()
 
 @contextmanager
 def checkpoints_in(
-    folder: str | Path | Checkpoints | None, overhead: float = OVERHEAD
+    folder: str | Path | Checkpoints | None, overhead: float = MAX_TIME_SHARE
 ) -> Iterator[Checkpoints]:
     """Open and lock the checkpoints in a folder.
 
@@ -158,7 +158,7 @@ class _Saved:
 class CheckpointFolder(Checkpoints):
     """Checkpoints of one fit in a folder that no other fit uses."""
 
-    def __init__(self, folder: Path, overhead: float = OVERHEAD) -> None:
+    def __init__(self, folder: Path, overhead: float = MAX_TIME_SHARE) -> None:
         self.folder = folder
         self.overhead = overhead
         self._fit: Fingerprint = {}
@@ -337,3 +337,28 @@ def _difference(there: Fingerprint, here: Fingerprint) -> str:
         if old_value != value:
             changes.append(f"it has {name}={old_value!r}, this fit has {name}={value!r}")
     return ", ".join(changes)
+
+
+@dataclass(frozen=True)
+class NamedCheckpoints(Checkpoints):
+    """Checkpoints of one of several parts of the same kind, whose stages would have equal names."""
+
+    checkpoints: Checkpoints
+    prefix: str
+
+    def stage(
+        self,
+        name: str,
+        compute: Callable[[], T],
+        pack: Callable[[T], State],
+        unpack: Callable[..., T],
+    ) -> T:
+        return self.checkpoints.stage(f"{self.prefix}-{name}", compute, pack, unpack)
+
+    def last(self, name: str) -> State | None:
+        return self.checkpoints.last(f"{self.prefix}-{name}")
+
+    def step(
+        self, name: str, number: int, arrays: Callable[[], Arrays], facts: dict[str, Any]
+    ) -> None:
+        self.checkpoints.step(f"{self.prefix}-{name}", number, arrays, facts)

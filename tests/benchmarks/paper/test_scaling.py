@@ -22,9 +22,9 @@ from benchmarks.paper.scaling_report import curve, sections
 from scipy import sparse
 
 from benchmarks.paper import scaling, scaling_jobs
-from rembrandt.decoders.logistic import stopping_rows
-from rembrandt.engines.place import CPU
+from rembrandt.engines.backend import CPU
 from rembrandt.errors import DataError
+from rembrandt.parts.embedding.decoders.logistic import stopping_rows
 
 SETTINGS = {"rembrandt": "0", "rows": None, "rank": None}
 MEASURED = {"seconds": 1.0, "held": {"p@1": 0.5, "n": 10}, "test": {"p@1": 0.5, "n": 10}}

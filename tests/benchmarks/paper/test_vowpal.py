@@ -14,7 +14,7 @@ from rembrandt.progress import silent
 
 def test_rows_are_written_as_vowpal_wabbit_reads_them(tmp_path: Path) -> None:
     data = Dataset.from_arrays(
-        np.array([[0, 2.5, 1], [3, 0, 0], [0, 0, 0]]), [["b"], ["a"], []], label_names=["a", "b"]
+        np.array([[0, 2.5, 1], [3, 0, 0], [0, 0, 0]]), [["b"], ["a"], []], label_ids=["a", "b"]
     )
     vowpal.write_examples(tmp_path / "rows", data)
     assert (tmp_path / "rows").read_text() == "2 | 2:2.5 3:1\n1 | 1:3\n | \n"

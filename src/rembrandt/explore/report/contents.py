@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from rembrandt import __version__
 from rembrandt.data import Dataset
 from rembrandt.data.labels import LabelIndex
+from rembrandt.data.views import as_views
 from rembrandt.estimators import RembrandtClassifier
+from rembrandt.estimators.requests import dataset_rows, feature_names, prediction_model
 from rembrandt.evaluation import KS, Measured, measure
+from rembrandt.explanations.explain import explain_labels
+from rembrandt.explanations.explanation import Explanation
 from rembrandt.explore.confusions import confusions
-from rembrandt.explore.explain import explain_columns, feature_names
-from rembrandt.explore.explanation import Explanation
 from rembrandt.explore.mapping import label_map
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 from rembrandt.metrics import bootstrap, calibration_error, reliability, row_terms
 from rembrandt.metrics.hits import hits, label_counts
-from rembrandt.model.description import about, used_settings
+from rembrandt.model.description import about
 from rembrandt.predict import Request, answer
 from rembrandt.progress import Report, silent
 
@@ -90,7 +92,7 @@ def gather(
             "n_test": test.n_examples,
             "texts": model.text is not None,
             "multiclass": model.multiclass,
-            "scorers": list(model.scorers),
+            "parts": list(model.parts),
             "top_k": max(KS),
         },
         "about": about(classifier.describe()),
@@ -105,7 +107,7 @@ def gather(
         "labels": _best_and_worst(quality, names, model.labels),
         "confusions": _confusions(test, confusable, names),
         "explained": _explained(classifier, test, names, seed),
-        "settings": used_settings(model),
+        "settings": classifier.settings_,
         "selection": classifier.selection_,
         "notes": test.notes.sentences(),
         "fit_seconds": classifier.extra_.get("fit_seconds"),
@@ -158,14 +160,15 @@ def _calibration(measured: Measured) -> dict[str, Any]:
 
 def _spectrum(classifier: RembrandtClassifier) -> dict[str, Any] | None:
     """Return the spectrum of the label embedding; None for models without one."""
-    if classifier.model_.embedding is None:
-        return None
-    settings = classifier.settings_
-    return {
-        "values": classifier.singular_values_.tolist(),
-        "reason": settings.get("rank_reason", ""),
-        "method": settings["method"],
-    }
+    model = classifier.model_
+    for name, part in model.parts.items():
+        if part.label_vectors() is not None:
+            return {
+                "values": classifier.singular_values_.tolist(),
+                "reason": part.facts()["rank_reason"],
+                "method": model.settings.parts[name].settings.method,
+            }
+    return None
 
 
 def _best_and_worst(
@@ -192,7 +195,8 @@ def _best_and_worst(
         }
 
     best_first = np.lexsort((rarity, -f1))
-    best, others = frequent[best_first[:n_listed]], best_first[n_listed:]
+    best = frequent[best_first[:n_listed]]
+    others = best_first[n_listed:]
     worst = frequent[others[np.lexsort((rarity[others], f1[others]))][:n_listed]]
     return {
         "min_count": min_count,
@@ -230,22 +234,22 @@ def _explained(
 ) -> list[dict[str, Any]]:
     """Explain the predictions of some random test examples."""
     examples = _chosen_examples(data, seed)
-    rows = classifier.dataset_rows(examples)
-    ranked = answer(classifier.device_model(), Request(rows, max(KS)))
-    columns, probabilities = ranked.labels, ranked.probabilities
+    rows = as_views(dataset_rows(classifier, examples))
+    ranked = answer(prediction_model(classifier), Request(rows, max(KS)))
     words = feature_names(classifier)
     documents = []
-    for row, best in enumerate(columns):
+    for row, best in enumerate(ranked.labels):
         text = None
         if examples.texts:
             text = examples.texts[row]
-        explanations = explain_columns(classifier, rows[[row]], best[best >= 0], words, text)
+        labels = best[best >= 0]
+        explanations = explain_labels(classifier.model_, rows[[row]], labels, words, text)
         entries = slice(examples.Y.indptr[row], examples.Y.indptr[row + 1])
         true = examples.Y.indices[entries].tolist()
         predictions = []
         # There are fewer explanations than probabilities where a row has fewer labels.
         for explanation, probability in zip(
-            explanations, probabilities[row].tolist(), strict=False
+            explanations, ranked.probabilities[row].tolist(), strict=False
         ):
             label = {
                 "name": names[explanation.column],
@@ -278,7 +282,7 @@ def _explanation(explanation: Explanation) -> dict[str, Any]:
     words = [[word, round(value, 5)] for word, value in explanation.top(N_WORDS)]
     segments = [[start, stop, round(value, 5)] for start, stop, value in explanation.segments()]
     return {
-        "score": explanation.score,
+        "log_odds": explanation.log_odds,
         "base": explanation.base,
         "comparison": explanation.comparison,
         "words": words,

@@ -23,6 +23,7 @@ function draw(name, attributes = {}, ...children) {
 }
 const whole = new Intl.NumberFormat("en");
 const count = (value) => whole.format(Math.round(value));
+const counted = (n, noun) => `${count(n)} ${n === 1 ? noun : `${noun}s`}`;
 const times = (n) => (n === 1 ? "once" : `${count(n)} times`);
 const listed = (names) => new Intl.ListFormat("en").format(names);
 const narrow = window.innerWidth < 640;
@@ -57,17 +58,18 @@ const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
 // --- the model and its measures --------------------------------------------------------------------------
 const model = data.model;
-const metric = Object.fromEntries(data.metrics.map((each) => [each.name, each]));
-const kind = model.texts ? "texts" : "examples";
-const scorerNames = { trees: "label trees", centroids: "label centroids", embedding: "the label embedding" };
-const scorers = model.scorers.map((name) => scorerNames[name]);
+const metric = Object.fromEntries(data.metrics.map((measure) => [measure.name, measure]));
+const noun = model.texts ? "text" : "example";
+const kind = `${noun}s`;
+const partNames = { trees: "label trees", centroids: "label centroids", embedding: "the label embedding" };
+const parts = model.parts.map((name) => partNames[name] ?? name);
 document.getElementById("lead").textContent =
-  `A model with ${count(model.n_labels)} labels, trained on ${count(model.n_train)} ${kind} ` +
-  `and evaluated on ${count(model.n_test)} other ${kind}. Its scores come from ${listed(scorers)}.`;
+  `A model with ${counted(model.n_labels, "label")}, trained on ${counted(model.n_train, noun)} ` +
+  `and evaluated on ${counted(model.n_test, `other ${noun}`)}. Its predictions come from ${listed(parts)}.`;
 
-function figure(value, what, more) {
+function figure(value, what, detail) {
   return make("div", { class: "card figure" }, make("div", { class: "value" }, value), make("div", { class: "what" }, what),
-    more ? make("div", { class: "more" }, more) : null);
+    detail ? make("div", { class: "more" }, detail) : null);
 }
 const first = metric["p@1"];
 const range = (m) => `${Math.round(100 * data.level)} % interval: ${percent(m.low)} to ${percent(m.high)}`;
@@ -86,7 +88,10 @@ function metricTitle(name) {
 }
 function intervals() {
   const shown = data.metrics;
-  const row = 33, left = 74, width = narrow ? 330 : 520, height = shown.length * row + 26;
+  const row = 33;
+  const left = 74;
+  const width = narrow ? 330 : 520;
+  const height = shown.length * row + 26;
   const x = (value) => left + value * (width - left - 96);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Measures with confidence intervals" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
@@ -103,10 +108,10 @@ function intervals() {
   });
   return svg;
 }
-const most = data.largest["p@5"];
-const ceiling = most < 1 ? `P@5 can be ${percent(most, 1)} at most here, because examples have too few labels.` : "";
+const largest = data.largest["p@5"];
+const ceiling = largest < 1 ? `P@5 can be ${percent(largest, 1)} at most here, because examples have too few labels.` : "";
 section("measures", "Measures", "Measures",
-  "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more. R@k: fraction of the true labels that are among the first k. F1@k: both at once. " +
+  "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more. R@k: fraction of the true labels that are among the first k. F1@k: the harmonic mean of precision and recall. " +
   ceiling + ` Of the labels that reach the threshold, micro-F1 is ${percent(data.f1.micro_f1)} and macro-F1 ${percent(data.f1.macro_f1)}.`,
   make("div", { class: "grid" },
     make("div", { class: "card" }, key(["first", "this model, with its confidence interval"], ["second", "most popular labels"]), intervals()),
@@ -115,15 +120,22 @@ section("measures", "Measures", "Measures",
 
 // --- frequency, calibration, spectrum ---------------------------------------------------------------------------
 function deciles() {
-  const width = narrow ? 330 : 1040, bottom = narrow ? 76 : 44, height = 226 + bottom, left = 44, top = 8, n = data.deciles.length;
-  const y = (value) => top + (1 - value) * (height - top - bottom), step = (width - left) / n;
+  const width = narrow ? 330 : 1040;
+  const bottom = narrow ? 76 : 44;
+  const height = 226 + bottom;
+  const left = 44;
+  const top = 8;
+  const n = data.deciles.length;
+  const y = (value) => top + (1 - value) * (height - top - bottom);
+  const step = (width - left) / n;
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Precision and recall by label frequency" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
     svg.append(draw("line", { class: "axis", x1: left, x2: width, y1: y(tick), y2: y(tick) }),
       draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, percent(tick, 0)));
   }
   data.deciles.forEach((d, i) => {
-    const x = left + i * step, wide = step * 0.26;
+    const x = left + i * step;
+    const wide = step * 0.26;
     [["first", d.precision, 0.22], ["second", d.recall, 0.52]].forEach(([name, value, at]) => {
       if (value === null) return;
       svg.append(draw("rect", { class: name, x: x + at * step, y: y(value), width: wide, height: Math.max(0, y(0) - y(value)), rx: 2 },
@@ -136,16 +148,22 @@ function deciles() {
   return svg;
 }
 function reliabilityCurve() {
-  const size = 300, width = narrow ? 330 : 520, left = 44, bottom = 40, top = 8, bins = data.calibration.bins;
-  const x = (value) => left + value * (width - left - 10), y = (value) => top + (1 - value) * (size - top - bottom);
+  const size = 300;
+  const width = narrow ? 330 : 520;
+  const left = 44;
+  const bottom = 40;
+  const top = 8;
+  const bins = data.calibration.bins;
+  const x = (value) => left + value * (width - left - 10);
+  const y = (value) => top + (1 - value) * (size - top - bottom);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${size}`, role: "img", "aria-label": "Reliability curve" });
   for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
     svg.append(draw("line", { class: "axis", x1: left, x2: width - 10, y1: y(tick), y2: y(tick) }),
       draw("text", { x: left - 6, y: y(tick) + 4, "text-anchor": "end" }, percent(tick, 0)),
       draw("text", { x: x(tick), y: size - 20, "text-anchor": "middle" }, percent(tick, 0)));
   }
-  const most = Math.max(...bins.map((bin) => bin.n), 1);
-  bins.forEach((bin) => svg.append(draw("rect", { class: "light", x: x(bin.predicted) - 12, width: 24, rx: 2, y: y(0.25 * bin.n / most), height: y(0) - y(0.25 * bin.n / most) })));
+  const largestBin = Math.max(...bins.map((bin) => bin.n), 1);
+  bins.forEach((bin) => svg.append(draw("rect", { class: "light", x: x(bin.predicted) - 12, width: 24, rx: 2, y: y(0.25 * bin.n / largestBin), height: y(0) - y(0.25 * bin.n / largestBin) })));
   svg.append(draw("line", { class: "ideal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }),
     draw("polyline", { class: "curve", points: bins.map((bin) => `${x(bin.predicted)},${y(bin.observed)}`).join(" ") }));
   bins.forEach((bin) => svg.append(draw("circle", { class: "dot", cx: x(bin.predicted), cy: y(bin.observed), r: 4 },
@@ -154,11 +172,18 @@ function reliabilityCurve() {
   return svg;
 }
 function spectrumCurve() {
-  const { values } = data.spectrum, rank = values.length, ranks = values.map((_, i) => i + 1);
-  const width = narrow ? 330 : 520, height = 270, left = 52, bottom = 40, top = 8;
+  const { values } = data.spectrum;
+  const rank = values.length;
+  const ranks = values.map((_, i) => i + 1);
+  const width = narrow ? 330 : 520;
+  const height = 270;
+  const left = 52;
+  const bottom = 40;
+  const top = 8;
   const positive = values.filter((value) => value > 0);
   if (!positive.length) return make("p", { class: "soft" }, "All values are zero.");
-  const low = Math.floor(Math.log10(Math.min(...positive))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...positive))));
+  const low = Math.floor(Math.log10(Math.min(...positive)));
+  const high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...positive))));
   const widest = Math.max(Math.log10(ranks[ranks.length - 1]), 0.5);
   const x = (value) => left + Math.log10(value) / widest * (width - left - 14);
   const y = (value) => top + (high - Math.log10(value)) / (high - low) * (height - top - bottom);
@@ -183,7 +208,7 @@ section("frequency", "Frequency", "Common and rare labels",
 section("shape", "Calibration", data.spectrum ? "Calibration and spectrum" : "Calibration", null,
   make("div", { class: "grid halves" },
     make("div", { class: "card" }, make("h3", {}, "Calibration of probabilities"), reliabilityCurve(),
-      make("p", { class: "sum" }, `On the dashed line, 70 % of the predictions with a probability of 70 % are right. The mean difference is ${percent(data.calibration.error)}. The pale bars show the number of predictions.`)),
+      make("p", { class: "sum" }, `On the dashed line, 70 % of the predictions with a probability of 70 % are right. The expected calibration error, the mean difference from the line, is ${percent(data.calibration.error)}. The pale bars show the number of predictions.`)),
     data.spectrum ? make("div", { class: "card" }, make("h3", {}, "Spectrum of the embedding"), spectrumCurve(),
       make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.values.length)}${data.spectrum.reason ? `: ${data.spectrum.reason}` : ""}.`)) : null));
 
@@ -192,8 +217,9 @@ function labelMap(map) {
   const n = map.names.length;
   const [left, right, top, bottom] = [map.x, map.y].flatMap((values) => [Math.min(...values), Math.max(...values)]);
   const side = Math.max(right - left, bottom - top) || 1;
-  const mapX = map.x.map((value) => value - (left + right - side) / 2), mapY = map.y.map((value) => value - (top + bottom - side) / 2);
-  const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": `Map of ${count(n)} labels; plus, minus and the arrow keys move it` });
+  const mapX = map.x.map((value) => value - (left + right - side) / 2);
+  const mapY = map.y.map((value) => value - (top + bottom - side) / 2);
+  const canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": `Map of ${counted(n, "label")}; plus, minus and the arrow keys move it` });
   const tip = make("div", { class: "tip", hidden: "" });
   const input = make("input", { type: "search", placeholder: "Find a label", "aria-label": "Find a label on the map" });
   const list = make("ul", { class: "found" });
@@ -206,8 +232,14 @@ function labelMap(map) {
       make("button", { type: "button", onclick: () => { chosen = -1; say(-1); home(); paint(); } }, "All")),
     make("div", { class: "mapfoot" }, "recall 0 %", ramp, "recall 100 %; grey: not in the test data"));
   const dot = map.counts.map((value) => 1.1 + 0.75 * Math.log10(1 + value));
-  let scale = 1, shiftX = 0, shiftY = 0, hovered = -1, chosen = -1, waiting = false;
-  const screenX = (i) => mapX[i] * scale + shiftX, screenY = (i) => mapY[i] * scale + shiftY;
+  let scale = 1;
+  let shiftX = 0;
+  let shiftY = 0;
+  let hovered = -1;
+  let chosen = -1;
+  let waiting = false;
+  const screenX = (i) => mapX[i] * scale + shiftX;
+  const screenY = (i) => mapY[i] * scale + shiftY;
 
   function home() {
     scale = Math.min(canvas.clientWidth, canvas.clientHeight) / (side * 1.06);
@@ -219,7 +251,8 @@ function labelMap(map) {
   }
   function palette() {
     const dark = root.dataset.theme === "dark";
-    const from = dark ? [96, 130, 160] : [120, 158, 184], to = dark ? [255, 178, 92] : [196, 84, 10];
+    const from = dark ? [96, 130, 160] : [120, 158, 184];
+    const to = dark ? [255, 178, 92] : [196, 84, 10];
     const steps = Array.from({ length: 11 }, (_, i) => `rgb(${from.map((c, j) => Math.round(c + (to[j] - c) * i / 10)).join(",")})`);
     return { none: dark ? "rgb(74,69,60)" : "rgb(206,200,190)", steps };
   }
@@ -229,18 +262,23 @@ function labelMap(map) {
     requestAnimationFrame(() => { waiting = false; paintNow(); });
   }
   function paintNow() {
-    const ratio = window.devicePixelRatio || 1, wide = canvas.clientWidth, high = canvas.clientHeight;
+    const ratio = window.devicePixelRatio || 1;
+    const wide = canvas.clientWidth;
+    const high = canvas.clientHeight;
     if (canvas.width !== Math.round(wide * ratio) || canvas.height !== Math.round(high * ratio)) {
       canvas.width = Math.round(wide * ratio);
       canvas.height = Math.round(high * ratio);
     }
-    const pen = canvas.getContext("2d"), colours = palette();
+    const pen = canvas.getContext("2d");
+    const colours = palette();
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, wide, high);
-    const near = Math.sqrt(Math.max(1, scale * side / high)), inside = [];
+    const near = Math.sqrt(Math.max(1, scale * side / high));
+    const inside = [];
     pen.globalAlpha = 0.85;
     for (let i = n - 1; i >= 0; i -= 1) {
-      const x = screenX(i), y = screenY(i);
+      const x = screenX(i);
+      const y = screenY(i);
       if (x < -9 || y < -9 || x > wide + 9 || y > high + 9) continue;
       inside.push(i);
       pen.fillStyle = shade(map.recall[i], colours);
@@ -280,7 +318,9 @@ function labelMap(map) {
     for (const i of [...wanted, ...inside.reverse()]) {
       if (boxes.length > 42) break;
       const text = map.names[i].length > 34 ? `${map.names[i].slice(0, 33)}…` : map.names[i];
-      const half = pen.measureText(text).width / 2 + 4, x = screenX(i), y = screenY(i) - 9;
+      const half = pen.measureText(text).width / 2 + 4;
+      const x = screenX(i);
+      const y = screenY(i) - 9;
       if (x - half < 0 || x + half > wide || y < 58 || y > high - 34) continue;
       if (boxes.some((b) => Math.abs(b[0] - x) < b[2] + half && Math.abs(b[1] - y) < 17)) continue;
       boxes.push([x, y, half]);
@@ -300,9 +340,12 @@ function labelMap(map) {
     paint();
   }
   function nearestTo(x, y) {
-    let best = -1, least = 144;
+    let best = -1;
+    let least = 144;
     for (let i = 0; i < n; i += 1) {
-      const a = screenX(i) - x, b = screenY(i) - y, distance = a * a + b * b;
+      const a = screenX(i) - x;
+      const b = screenY(i) - y;
+      const distance = a * a + b * b;
       if (distance < least) { least = distance; best = i; }
     }
     return best;
@@ -311,9 +354,10 @@ function labelMap(map) {
     tip.hidden = i < 0;
     if (i < 0) return;
     tip.replaceChildren(make("strong", {}, map.names[i]),
-      make("div", { class: "soft" }, `${count(map.counts[i])} training examples` + (map.recall[i] === null ? "" : ` · recall ${percent(map.recall[i], 0)}`)),
+      make("div", { class: "soft" }, counted(map.counts[i], "training example") + (map.recall[i] === null ? "" : ` · recall ${percent(map.recall[i], 0)}`)),
       make("div", {}, map.neighbours[i].length ? `Nearest: ${map.neighbours[i].map((j) => map.names[j]).join("; ")}` : ""));
-    const x = screenX(i), y = screenY(i);
+    const x = screenX(i);
+    const y = screenY(i);
     tip.style.left = `${Math.max(8, Math.min(x + 16, canvas.clientWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${Math.max(8, Math.min(y + 16, canvas.clientHeight - tip.offsetHeight - 8))}px`;
   }
@@ -346,8 +390,12 @@ function labelMap(map) {
       paint();
       return;
     }
-    const found = nearestTo(event.clientX - bounds.left, event.clientY - bounds.top);
-    if (found !== hovered) { hovered = found; say(found >= 0 ? found : chosen); paint(); }
+    const nearest = nearestTo(event.clientX - bounds.left, event.clientY - bounds.top);
+    if (nearest !== hovered) {
+      hovered = nearest;
+      say(nearest >= 0 ? nearest : chosen);
+      paint();
+    }
   });
   canvas.addEventListener("pointerleave", () => { hovered = -1; say(chosen); paint(); });
   canvas.addEventListener("wheel", (event) => {
@@ -372,9 +420,9 @@ function labelMap(map) {
   return box;
 }
 if (data.map) {
-  const part = data.map.names.length < data.map.n_labels ? `The ${count(data.map.names.length)} most frequent of ${count(data.map.n_labels)} labels. ` : "";
+  const selection = data.map.names.length < data.map.n_labels ? `The ${count(data.map.names.length)} most frequent of ${count(data.map.n_labels)} labels. ` : "";
   section("map", "Map", "Map of the labels",
-    `${part}Labels that the model predicts for the same examples are close together. Larger dots are more frequent labels, warmer colours a higher recall. Scroll to zoom, drag to move, hover over a label to see its neighbours.`,
+    `${selection}Labels that the model predicts for the same examples are close together. Larger dots are more frequent labels, warmer colours a higher recall. Scroll to zoom, drag to move, hover over a label to see its neighbours.`,
     labelMap(data.map));
 }
 
@@ -400,7 +448,8 @@ function meter(probability) {
   return make("span", { class: "meter", "aria-hidden": "true" }, bar);
 }
 function explained(example) {
-  const words = make("div", { class: "words" }), sum = make("div", { class: "sum" });
+  const words = make("div", { class: "words" });
+  const sum = make("div", { class: "sum" });
   const buttons = example.predictions.map((prediction) => make("button", { type: "button", class: `tag ${prediction.right ? "right" : "wrong"}`, onclick: () => show(prediction) },
     make("span", { class: "sr" }, prediction.right ? "right: " : "wrong: "), `${prediction.name} `, make("small", {}, percent(prediction.probability, 0)), meter(prediction.probability)));
   function show(prediction) {
@@ -422,37 +471,37 @@ function explained(example) {
       words.append(characters.slice(at).join(""));
     }
     const listed = prediction.words.reduce((total, [, value]) => total + value, 0);
-    sum.replaceChildren("Log-odds ", make("b", {}, prediction.score.toFixed(3)), ` = ${prediction.base.toFixed(3)} for an empty text`,
+    sum.replaceChildren("Log-odds ", make("b", {}, prediction.log_odds.toFixed(3)), ` = ${prediction.base.toFixed(3)} for an empty text`,
       ...prediction.words.flatMap(([word, value]) => [" ", make("b", {}, word), ` ${signed(value)}`]),
-      ` and ${signed(prediction.score - prediction.base - prediction.comparison - listed)} for all other words,`,
+      ` and ${signed(prediction.log_odds - prediction.base - prediction.comparison - listed)} for all other words,`,
       ` and ${signed(prediction.comparison)} for the comparison with other labels`);
   }
   if (example.predictions.length) show(example.predictions[0]);
   redraws.push(() => { const on = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true"); if (on >= 0) show(example.predictions[on]); });
   return make("div", { class: "card example" }, make("div", {}, ...buttons), words, sum,
-    make("details", {}, make("summary", { class: "soft" }, `${example.true.length} true label${example.true.length === 1 ? "" : "s"}`), make("p", { class: "quote" }, example.true.join("; ") || "none")));
+    make("details", {}, make("summary", { class: "soft" }, counted(example.true.length, "true label")), make("p", { class: "quote" }, example.true.join("; ") || "none")));
 }
 section("explained", "Explanations", "Explained predictions",
-  "Random test examples. The per cent and the bar of a label are its calibrated probability. Choose a label to see which words increase its score (warm) and which decrease it (cool). The contributions sum to the score exactly.",
+  "Random test examples. The per cent and the bar of a label are its calibrated probability. Choose a label to see which words increase its log-odds (warm) and which decrease them (cool). The contributions sum to the log-odds exactly.",
   ...data.explained.slice(0, SHOWN).map(explained),
-  data.explained.length > SHOWN ? make("details", { class: "rest" }, make("summary", {}, `${data.explained.length - SHOWN} more examples`), ...data.explained.slice(SHOWN).map(explained)) : null);
+  data.explained.length > SHOWN ? make("details", { class: "rest" }, make("summary", {}, counted(data.explained.length - SHOWN, "more example")), ...data.explained.slice(SHOWN).map(explained)) : null);
 
 // --- settings ------------------------------------------------------------------------------------------------------
-function value(each) {
-  if (each === null || each === undefined) return "none";
-  if (typeof each === "number" && !Number.isInteger(each)) return String(Number(each.toPrecision(4)));
-  return Array.isArray(each) ? each.map(value).join(", ") : String(each);
+function formatted(value) {
+  if (value === null || value === undefined) return "none";
+  if (typeof value === "number" && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
+  return Array.isArray(value) ? value.map(formatted).join(", ") : String(value);
 }
 // Nested settings as names and values.
 function flat(settings, prefix = "") {
-  return Object.entries(settings).flatMap(([name, each]) =>
-    each !== null && typeof each === "object" && !Array.isArray(each)
-      ? flat(each, `${prefix}${name}, `) : [[(prefix + name).replaceAll("_", " "), value(each)]]);
+  return Object.entries(settings).flatMap(([name, value]) =>
+    value !== null && typeof value === "object" && !Array.isArray(value)
+      ? flat(value, `${prefix}${name}, `) : [[(prefix + name).replaceAll("_", " "), formatted(value)]]);
 }
 // The candidates, with the columns in which they differ.
 function candidates(trials) {
   const rows = trials.map((trial) => Object.fromEntries(flat(trial)));
-  const first = (name) => (name === "outcome" ? 0 : name === "scorers" ? 1 : name.includes("@") ? 2 : 3);
+  const first = (name) => (name === "outcome" ? 0 : name === "part" ? 1 : name.includes("@") ? 2 : 3);
   const names = [...new Set(rows.flatMap(Object.keys))]
     .filter((name) => name === "outcome" || new Set(rows.map((row) => row[name])).size > 1)
     .sort((a, b) => first(a) - first(b));

@@ -1,6 +1,6 @@
 // Predict the labels of a text, and show the contributions of its words.
 import * as api from "./api.js";
-import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, nameOf, formatPercent, formatSigned, formatCount } from "./dom.js";
+import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, nameOf, formatPercent, formatSigned, formatCount, counted } from "./dom.js";
 
 const PAUSE = 350; // milliseconds after the last key before a request is sent
 const SHOWN = 4; // example texts
@@ -43,7 +43,7 @@ export async function classify(root, state) {
     lastInput = `${state.top} ${text}`;
     request?.abort();
     state.text = text;
-    size.textContent = texts ? `${formatCount([...text].length)} characters` : "";
+    size.textContent = texts ? counted([...text].length, "character") : "";
     if (!text.trim()) {
       state.answer = null;
       said.textContent = "";
@@ -59,7 +59,7 @@ export async function classify(root, state) {
       state.answer = { text, labels: answer.predictions[0] };
       draw(0);
       const [best] = state.answer.labels;
-      said.textContent = best ? `${state.answer.labels.length} labels. The first is ${best.name}, ${formatPercent(best.score)}.` : "No label was found.";
+      said.textContent = best ? `${counted(state.answer.labels.length, "label")}. The first is ${best.name}, ${formatPercent(best.probability)}.` : "No label was found.";
     } catch (error) {
       if (error.name === "AbortError") return;
       lastInput = null;
@@ -87,14 +87,14 @@ export async function classify(root, state) {
           "button",
           { type: "button", class: "label", "aria-pressed": String(i === index), onclick: () => select(i), onfocus: () => select(i) },
           nameOf(prediction),
-          h("span", { class: "score" }, formatPercent(prediction.score)),
-          bar(prediction.score),
+          h("span", { class: "value" }, formatPercent(prediction.probability)),
+          bar(prediction.probability),
         ),
       ),
     );
     const list = withArrowKeys(h("ol", { class: "ranking" }, rows), "button");
     const about = labels.length
-      ? h("p", { class: "facts" }, "How likely each label is right. Choose one to see why.")
+      ? h("p", { class: "facts" }, "The probability that a label is right. Choose one to see why.")
       : h("p", { class: "hint" }, texts ? "No label was found: the model knows no word of this text." : "No label was found.");
     results.replaceChildren(h("h2", { id: "labels-title" }, "Labels"), about, ...(labels.length ? [list] : []));
     select(index);
@@ -120,7 +120,7 @@ export async function classify(root, state) {
     predict();
   });
   if (state.answer) {
-    size.textContent = texts ? `${formatCount([...state.text].length)} characters` : "";
+    size.textContent = texts ? counted([...state.text].length, "character") : "";
     draw(0);
   } else if (state.text) predict();
   else empty();
@@ -137,7 +137,7 @@ async function exampleInputs(model, texts) {
   const saved = model.examples?.filter?.((text) => typeof text === "string" && text.trim() && text.length <= LONG) ?? [];
   if (saved.length || !texts) return saved.slice(0, SHOWN);
   const { labels } = await api.labels("", 50);
-  return labels.map((one) => one.name).filter((name) => WORDS.test(name)).slice(0, SHOWN);
+  return labels.map((label) => label.name).filter((name) => WORDS.test(name)).slice(0, SHOWN);
 }
 
 function parseVector(text) {
@@ -151,21 +151,21 @@ function parseVector(text) {
 const minus = (value) => value.toFixed(3).replace("-", "−");
 
 function explanationOf(prediction, text) {
-  const { words, segments, base, comparison, rest, score } = prediction.explanation;
+  const { words, segments, base, comparison, rest: unlisted, log_odds: logOdds } = prediction.explanation;
   const strongest = Math.max(1e-9, ...words.map((word) => Math.abs(word.contribution)));
   const rows = words.slice(0, 8).map((word) =>
     h("tr", null, h("th", { scope: "row" }, word.word), h("td", null, bar(word.contribution / strongest, true)), h("td", { class: "number" }, formatSigned(word.contribution))),
   );
-  const others = words.slice(8).reduce((sum, word) => sum + word.contribution, rest);
+  const others = words.slice(8).reduce((sum, word) => sum + word.contribution, unlisted);
   return [
     h("h2", { id: "why-title" }, "Why ", h("a", { href: labelLink(prediction.label) }, prediction.name)),
     prediction.description ? h("p", { class: "about" }, prediction.description) : "",
     text === null ? "" : h("p", { class: "reading" }, markedText(text, segments)),
-    h("table", { class: "words" }, h("caption", { class: "sr" }, "Contribution of each word to the score"), h("tbody", null, rows)),
+    h("table", { class: "words" }, h("caption", { class: "sr" }, "Contribution of each word to the log-odds"), h("tbody", null, rows)),
     h(
       "p",
       { class: "quiet sum" },
-      `Log-odds ${minus(score)} = ${minus(base)} for an empty text, plus the words above, ${formatSigned(others)} for all other words and ${formatSigned(comparison)} for the comparison with other labels.`,
+      `Log-odds ${minus(logOdds)} = ${minus(base)} for an empty text, plus the words above, ${formatSigned(others)} for all other words and ${formatSigned(comparison)} for the comparison with other labels.`,
     ),
   ];
 }
@@ -173,12 +173,12 @@ function explanationOf(prediction, text) {
 /** Mark the segments of a text; positions count code points, as in the service. */
 function markedText(text, segments) {
   const points = [...text];
-  const most = Math.max(1e-9, ...segments.map((segment) => Math.abs(segment[2])));
+  const strongest = Math.max(1e-9, ...segments.map((segment) => Math.abs(segment[2])));
   const pieces = [];
   let position = 0;
   for (const [start, stop, contribution] of segments) {
     if (start > position) pieces.push(points.slice(position, start).join(""));
-    const strength = Math.abs(contribution) / most;
+    const strength = Math.abs(contribution) / strongest;
     const mark = h("mark", { class: contribution < 0 ? "less" : "more", title: formatSigned(contribution) }, points.slice(start, stop).join(""));
     mark.style.setProperty("--strength", `${Math.round(100 * strength)}%`);
     pieces.push(mark);

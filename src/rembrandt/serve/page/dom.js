@@ -31,6 +31,8 @@ export function bar(fraction, signed = false) {
 }
 
 export const formatCount = (number) => number.toLocaleString("en");
+/** A number with its noun in the singular or plural. */
+export const counted = (number, noun) => `${formatCount(number)} ${number === 1 ? noun : `${noun}s`}`;
 /** A probability in per cent, with a decimal where it is small. */
 export const formatPercent = (fraction) => percent(fraction, fraction < 0.0995 ? 1 : 0);
 export const formatSigned = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;

@@ -1,6 +1,6 @@
 // Search labels; show one label and its neighbours.
 import * as api from "./api.js";
-import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, nameOf, formatCount } from "./dom.js";
+import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, nameOf, formatCount, counted } from "./dom.js";
 
 const SHOWN = 60;
 let last = ""; // the last query, kept while the page is open
@@ -29,11 +29,11 @@ export async function labels(root, state, selected) {
     const controller = (request = new AbortController());
     last = input.value;
     try {
-      const found = (await api.labels(last, SHOWN, controller.signal)).labels;
-      list.replaceChildren(...found.map((one) => entry(one, selected)));
+      const matches = (await api.labels(last, SHOWN, controller.signal)).labels;
+      list.replaceChildren(...matches.map((label) => entry(label, selected)));
       if (!last.trim()) note.textContent = `The most frequent of ${formatCount(state.model.n_labels)} labels`;
-      else if (!found.length) note.textContent = "No label contains this text.";
-      else note.textContent = found.length < SHOWN ? `${found.length} found` : `The first ${SHOWN} results`;
+      else if (!matches.length) note.textContent = "No label contains this text.";
+      else note.textContent = matches.length < SHOWN ? counted(matches.length, "label") : `The first ${SHOWN} labels`;
     } catch (error) {
       if (error.name !== "AbortError") showError(error.message);
     }
@@ -56,30 +56,30 @@ export async function labels(root, state, selected) {
   return () => request?.abort();
 }
 
-function entry(one, selected) {
+function entry(match, selected) {
   return h(
     "li",
     null,
     h(
       "a",
-      { href: labelLink(one.label), title: one.description || null, "aria-current": one.label === selected ? "true" : null },
-      nameOf(one),
-      h("span", { class: "quiet number" }, formatCount(one.count), h("span", { class: "sr" }, " training examples")),
+      { href: labelLink(match.label), title: match.description || null, "aria-current": match.label === selected ? "true" : null },
+      nameOf(match),
+      h("span", { class: "quiet number" }, formatCount(match.count), h("span", { class: "sr" }, match.count === 1 ? " training example" : " training examples")),
     ),
   );
 }
 
 async function draw(page, selected) {
-  const one = await api.neighbors(selected);
-  page.replaceChildren(...labelDetails(one, " · ", h("a", { href: `#/map/${encodeURIComponent(one.label)}` }, "show on the map")));
+  const details = await api.neighbors(selected);
+  page.replaceChildren(...labelDetails(details, " · ", h("a", { href: `#/map/${encodeURIComponent(details.label)}` }, "show on the map")));
 }
 
-/** What a label is, how often it was seen, and the labels nearest to it; `more` follows the count. */
-export const labelDetails = ({ label, name, description, count, neighbors }, ...more) => [
+/** What a label is, how often it was seen, and the labels nearest to it; `links` follow the count. */
+export const labelDetails = ({ label, name, description, count, neighbors }, ...links) => [
   h("h2", null, name),
   label === name ? "" : h("p", { class: "quiet id" }, label),
   description ? h("p", { class: "about" }, description) : "",
-  h("p", { class: "facts" }, `${formatCount(count)} training ${count === 1 ? "example" : "examples"}`, ...more),
+  h("p", { class: "facts" }, counted(count, "training example"), ...links),
   h("h3", null, "Nearest labels ", h("span", { class: "quiet" }, "by cosine")),
   neighborList(neighbors),
 ];
@@ -90,16 +90,16 @@ function neighborList(neighbors) {
     h(
       "ol",
       { class: "ranking" },
-      neighbors.map((one) =>
+      neighbors.map((neighbor) =>
         h(
           "li",
           null,
           h(
             "a",
-            { class: "label", href: labelLink(one.label), title: one.description || null },
-            nameOf(one),
-            h("span", { class: "score", title: "cosine" }, h("span", { class: "sr" }, "cosine "), one.cosine.toFixed(2)),
-            bar(one.cosine),
+            { class: "label", href: labelLink(neighbor.label), title: neighbor.description || null },
+            nameOf(neighbor),
+            h("span", { class: "value", title: "cosine" }, h("span", { class: "sr" }, "cosine "), neighbor.cosine.toFixed(2)),
+            bar(neighbor.cosine),
           ),
         ),
       ),

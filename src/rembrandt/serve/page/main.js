@@ -13,7 +13,7 @@ const state = { models: [], model: null, text: "", top: 10, answer: null };
 let leave = null;
 
 async function show() {
-  const [, name, ...rest] = location.hash.split("/");
+  const [, name, ...path] = location.hash.split("/");
   const view = views[name] ? name : "classify";
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#/${view}`) link.setAttribute("aria-current", "page");
@@ -26,14 +26,14 @@ async function show() {
   const root = h("div", { class: `view ${view}` });
   main.replaceChildren(root);
   try {
-    leave = (await views[view](root, state, rest.map(decodeURIComponent).join("/"))) ?? null;
+    leave = (await views[view](root, state, path.map(decodeURIComponent).join("/"))) ?? null;
   } catch (error) {
     showError(error.message);
   }
 }
 
 function pick(name) {
-  state.model = state.models.find((each) => each.name === name);
+  state.model = state.models.find((served) => served.name === name);
   state.answer = null;
   api.selectModel(name);
 }
@@ -47,9 +47,9 @@ async function start() {
     showError(error.message);
     return;
   }
-  picker.replaceChildren(...state.models.map((each) => h("option", { value: each.name }, each.name)));
+  picker.replaceChildren(...state.models.map((served) => h("option", { value: served.name }, served.name)));
   picker.closest("label").hidden = state.models.length < 2;
-  pick(state.models.find((each) => each.default).name);
+  pick(state.models.find((served) => served.default).name);
   picker.value = state.model.name;
   picker.addEventListener("change", () => {
     pick(picker.value);

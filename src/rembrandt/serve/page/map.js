@@ -1,6 +1,6 @@
 // The map of the labels: drag, zoom, hover, select.
 import * as api from "./api.js";
-import { withArrowKeys, hideError, showError, debounce, h, formatCount } from "./dom.js";
+import { withArrowKeys, hideError, showError, debounce, h, formatCount, counted } from "./dom.js";
 import { labelDetails } from "./labels.js";
 
 const MAX_ZOOM = 400; // relative to the view of all labels
@@ -16,14 +16,14 @@ export async function map(root, state, initial) {
   });
   const tip = h("div", { class: "tip", hidden: true });
   const input = h("input", { id: "map-query", type: "search", placeholder: "Find on the map …", autocomplete: "off", "aria-label": "Find a label on the map" });
-  const found = withArrowKeys(h("ul", { class: "found" }), "button");
+  const matches = withArrowKeys(h("ul", { class: "found" }), "button");
   const panel = h("div", { class: "panel", "aria-live": "polite" });
   const note = h("p", { class: "quiet", role: "status" }, "Loading the map …");
   const tool = (name, sign, act) => h("button", { type: "button", class: "icon", "aria-label": name, onclick: act }, sign);
   const zoomed = (factor) => () => zoom(factor, canvas.clientWidth / 2, canvas.clientHeight / 2);
   root.append(
     h("div", { class: "stage" }, canvas, tip, h("div", { class: "zoom" }, tool("Zoom in", "+", zoomed(1.6)), tool("Zoom out", "−", zoomed(1 / 1.6)), tool("Show all labels", "⤢", () => reset()))),
-    h("aside", { class: "card" }, h("h1", null, "The label map"), input, found, note, panel),
+    h("aside", { class: "card" }, h("h1", null, "The label map"), input, matches, note, panel),
   );
 
   let points = { x: [], y: [], label: [], name: [], count: [] };
@@ -108,7 +108,7 @@ export async function map(root, state, initial) {
       context.fill();
     }
     context.globalAlpha = 1;
-    const predicted = (state.answer?.labels ?? []).map((one) => indexOf.get(one.label)).filter((i) => i !== undefined);
+    const predicted = (state.answer?.labels ?? []).map((prediction) => indexOf.get(prediction.label)).filter((i) => i !== undefined);
     if (selected >= 0) {
       context.strokeStyle = accent;
       context.globalAlpha = 0.5;
@@ -172,13 +172,13 @@ export async function map(root, state, initial) {
   async function select(i) {
     selected = i;
     near = [];
-    found.replaceChildren();
+    matches.replaceChildren();
     redraw();
     try {
       const answer = await api.neighbors(points.label[i], 10);
       if (selected !== i || closed) return;
       hideError();
-      near = answer.neighbors.map((one) => indexOf.get(one.label)).filter((j) => j !== undefined);
+      near = answer.neighbors.map((neighbor) => indexOf.get(neighbor.label)).filter((j) => j !== undefined);
       panel.replaceChildren(...labelDetails(answer));
       for (const link of panel.querySelectorAll("a.label")) {
         link.addEventListener("click", (event) => {
@@ -201,7 +201,7 @@ export async function map(root, state, initial) {
     tip.hidden = i < 0;
     if (i >= 0) {
       const [x, y] = toScreen(i);
-      tip.replaceChildren(h("b", null, points.name[i]), h("span", null, `${formatCount(points.count[i])} training examples`));
+      tip.replaceChildren(h("b", null, points.name[i]), h("span", null, counted(points.count[i], "training example")));
       tip.style.left = `${Math.max(4, Math.min(x + 14, canvas.clientWidth - tip.offsetWidth - 4))}px`;
       tip.style.top = `${Math.max(4, Math.min(y + 14, canvas.clientHeight - tip.offsetHeight - 4))}px`;
     }
@@ -212,10 +212,10 @@ export async function map(root, state, initial) {
   }
 
   /** A list entry that moves the map to its label. */
-  function mapEntry(one) {
-    const i = indexOf.get(one.label);
+  function mapEntry(entry) {
+    const i = indexOf.get(entry.label);
     const go = () => { select(i); moveTo(i); };
-    return h("li", null, h("button", { type: "button", onclick: go }, h("span", { class: "name" }, one.name), h("span", { class: "quiet number" }, formatCount(points.count[i]))));
+    return h("li", null, h("button", { type: "button", onclick: go }, h("span", { class: "name" }, entry.name), h("span", { class: "quiet number" }, formatCount(points.count[i]))));
   }
 
   const pointers = new Map();
@@ -266,19 +266,19 @@ export async function map(root, state, initial) {
 
   input.addEventListener("input", debounce(async () => {
     try {
-      const hits = input.value.trim() ? (await api.labels(input.value, 8)).labels.filter((one) => indexOf.has(one.label)) : [];
+      const hits = input.value.trim() ? (await api.labels(input.value, 8)).labels.filter((match) => indexOf.has(match.label)) : [];
       if (input.value.trim() && !hits.length) {
-        found.replaceChildren(h("li", { class: "hint" }, "No label on the map contains this text."));
+        matches.replaceChildren(h("li", { class: "hint" }, "No label on the map contains this text."));
         return;
       }
-      found.replaceChildren(...hits.map(mapEntry));
+      matches.replaceChildren(...hits.map(mapEntry));
     } catch (error) {
       showError(error.message);
     }
   }, 120));
   input.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") found.querySelector("button")?.click();
-    if (event.key === "ArrowDown") { event.preventDefault(); found.querySelector("button")?.focus(); }
+    if (event.key === "Enter") matches.querySelector("button")?.click();
+    if (event.key === "ArrowDown") { event.preventDefault(); matches.querySelector("button")?.focus(); }
   });
 
   const watcher = new ResizeObserver(redraw);
@@ -293,14 +293,14 @@ export async function map(root, state, initial) {
       setTimeout(() => load().catch((error) => showError(error.message)), 1500);
       return;
     }
-    note.textContent = answer.state === "ready" ? `${formatCount(answer.x.length)} labels. Labels that are predicted for the same examples are close together.` : answer.message;
+    note.textContent = answer.state === "ready" ? `${counted(answer.x.length, "label")}. Labels that are predicted for the same examples are close together.` : answer.message;
     if (answer.state !== "ready") return;
     points = scaled(answer);
     indexOf = new Map(points.label.map((label, i) => [label, i]));
     hues = huesOf(points);
     reset();
     root.dataset.ready = "yes";
-    const last = (state.answer?.labels ?? []).filter((one) => indexOf.has(one.label));
+    const last = (state.answer?.labels ?? []).filter((prediction) => indexOf.has(prediction.label));
     if (last.length) panel.replaceChildren(h("h2", null, "Last prediction"), withArrowKeys(h("ul", { class: "found" }, last.map(mapEntry)), "button"));
     else panel.replaceChildren(h("p", { class: "hint" }, "Drag to move, scroll to zoom, click a label to see its neighbours."));
     if (initial && indexOf.has(initial)) {

@@ -3,7 +3,7 @@ import * as api from "./api.js";
 import { h, svg, formatCount } from "./dom.js";
 import { percent } from "./percent.js";
 
-const SCORERS = { trees: "label trees", centroids: "label centroids", embedding: "label embedding" };
+const PARTS = { trees: "label trees", centroids: "label centroids", embedding: "label embedding" };
 
 export async function model(root) {
   const facts = await api.details();
@@ -19,7 +19,7 @@ export async function model(root) {
       { class: "card" },
       h("h1", null, facts.name),
       h("p", { class: "facts" }, `version ${facts.version}, saved ${new Date(facts.saved_at).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}, takes ${facts.takes}`),
-      h("p", { class: "facts" }, `Its scores come from ${new Intl.ListFormat("en").format(facts.scorers.map((name) => SCORERS[name]))}.`),
+      h("p", { class: "facts" }, `Its predictions come from ${new Intl.ListFormat("en").format(facts.parts.map((name) => PARTS[name] ?? name))}.`),
       facts.about.map((sentence) => h("p", { class: "about" }, sentence)),
       h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     ),
@@ -37,7 +37,7 @@ const section = (title, about, body) =>
 /** Nested values as names and texts. */
 function flat(value, path = "") {
   if (value === null || typeof value !== "object") return [[path, formatValue(value)]];
-  if (Array.isArray(value)) return [[path, value.length > 12 || value.some((one) => typeof one === "object") ? `${value.length} entries` : value.map(formatValue).join(", ")]];
+  if (Array.isArray(value)) return [[path, value.length > 12 || value.some((entry) => typeof entry === "object") ? `${value.length} entries` : value.map(formatValue).join(", ")]];
   return Object.entries(value).flatMap(([name, item]) => flat(item, path ? `${path} · ${name}` : name));
 }
 
@@ -55,7 +55,7 @@ function candidates(trials) {
   const measure = (name) => name.includes("@") || name === "quality";
   const shown = (trial) => flat(trial).map(([name, value]) => [name, measure(name) ? percent(trial[name]) : value]);
   const rows = [...trials].sort((a, b) => (b.quality ?? 0) - (a.quality ?? 0)).map((trial) => Object.fromEntries(shown(trial)));
-  const first = (name) => (name === "outcome" ? 0 : name === "scorers" ? 1 : name.includes("@") ? 2 : 3);
+  const first = (name) => (name === "outcome" ? 0 : name === "part" ? 1 : name.includes("@") ? 2 : 3);
   const columns = [...new Set(rows.flatMap(Object.keys))]
     .filter((name) => name === "outcome" || new Set(rows.map((row) => row[name])).size > 1)
     .sort((a, b) => first(a) - first(b));

@@ -1,0 +1,159 @@
+"""Columns of Parquet files as texts or lists of texts.
+
+A file of a few hundred bytes can describe billions of values: repeated values are stored with their
+number, long ones once in a dictionary, and pages are compressed. So the sizes that the file states
+are checked before anything is read, and equal values share one text in memory.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from rembrandt.data.compressed import open_bytes
+from rembrandt.errors import DataError
+from rembrandt.progress import Report
+
+_BATCH_ROWS = 10_000  # few enough that the cells of a batch take little memory
+
+# Values take memory even where they are stored with their number.
+_MAX_REPEATED_VALUES = 1 << 24  # of a column, allowed in any file
+_MAX_VALUES_PER_BYTE = 64  # a file with more values needs bytes in proportion
+
+_MAX_EXPANDED_BYTES = 1 << 28  # of a column, allowed in any file
+_MAX_EXPANSION = 256  # a column with more bytes needs a file in proportion
+
+# Kinds of text, which Arrow can read as numbers in a dictionary.
+_TEXT_KINDS = ("STRING", "NONE", "JSON", "ENUM")
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """An open Parquet file; errors of Arrow become a ``DataError``."""
+    try:
+        with open_bytes(path) as (_, raw):
+            metadata = pa.parquet.read_metadata(raw)
+            raw.seek(0)
+            texts = _text_paths(metadata)
+            with pa.parquet.ParquetFile(raw, metadata=metadata, read_dictionary=texts) as file:
+                yield file
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"this is not a whole Parquet file ({error}); write or fetch it again", path
+        ) from error
+
+
+def _text_paths(metadata: Any) -> list[str]:
+    """The paths of the columns of text."""
+    paths = []
+    for number in range(metadata.num_columns):
+        column = metadata.schema.column(number)
+        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in _TEXT_KINDS:
+            paths.append(column.path)
+    return paths
+
+
+def check_sizes(path: Path, file: Any, wanted: list[str] | None = None) -> None:
+    """Refuse columns that would take far more memory than the size of the file lets expect.
+
+    None stands for all columns.
+    """
+    metadata = file.metadata
+    file_bytes = path.stat().st_size
+    max_values = max(_MAX_REPEATED_VALUES, _MAX_VALUES_PER_BYTE * file_bytes)
+    max_bytes = max(_MAX_EXPANDED_BYTES, _MAX_EXPANSION * file_bytes)
+    for number in range(metadata.num_columns):
+        column_path = metadata.schema.column(number).path
+        if wanted is not None and not any(_is_within(column_path, name) for name in wanted):
+            continue
+        n_values = 0
+        n_bytes = 0
+        for group in range(metadata.num_row_groups):
+            chunk = metadata.row_group(group).column(number)
+            n_values += chunk.num_values
+            n_bytes += chunk.total_uncompressed_size
+        if n_values > max_values or n_bytes > max_bytes:
+            raise DataError(
+                f"column {column_path!r} expands to {n_values:,} values and {n_bytes:,} bytes from "
+                f"a file of {file_bytes:,} bytes; check the file, or write it without repetitions",
+                path,
+            )
+
+
+def _is_within(column_path: str, name: str) -> bool:
+    """Whether a leaf of the schema belongs to a column."""
+    return column_path == name or column_path.startswith(f"{name}.")
+
+
+def parquet_cells(path: Path, wanted: list[str], report: Report) -> Iterator[dict[str, list[Any]]]:
+    """The wanted columns of batches of rows, as texts or lists of texts."""
+    distinct = list(dict.fromkeys(wanted))
+    with open_parquet(path) as file:
+        for name in distinct:
+            _check_type(path, file.schema_arrow.field(name).type, name)
+        check_sizes(path, file, distinct)
+        done = 0
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=distinct):
+            done += batch.num_rows
+            report(f"Reading {path.name}", done, file.metadata.num_rows)
+            yield {name: _as_cells(path, batch.column(name), name) for name in wanted}
+
+
+def _check_type(path: Path, column_type: pa.DataType, name: str) -> None:
+    """Refuse structures, and lists of lists."""
+    if _is_list(column_type):
+        column_type = column_type.value_type
+    if pa.types.is_nested(column_type):
+        raise DataError(
+            f"column {name!r} holds a structure ({column_type}); expected a text, a number or a "
+            "list of them",
+            path,
+        )
+
+
+def _is_list(column_type: pa.DataType) -> bool:
+    types = pa.types
+    return (
+        types.is_list(column_type)
+        or types.is_large_list(column_type)
+        or types.is_fixed_size_list(column_type)
+    )
+
+
+def _as_cells(path: Path, column: pa.Array, name: str) -> list[Any]:
+    """A column of Arrow as texts or lists of texts; NaN is missing."""
+    try:
+        if not _is_list(column.type):
+            return _as_texts(column)
+        texts = _as_texts(column.flatten())
+        lengths = pc.list_value_length(column).to_pylist()
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise DataError(
+            f"column {name!r} cannot be read as text ({error}); choose another column", path
+        ) from error
+    cells: list[Any] = []
+    start = 0
+    for length in lengths:
+        if length is None:
+            cells.append(None)
+        else:
+            cells.append(texts[start : start + length])
+            start += length
+    return cells
+
+
+def _as_texts(column: pa.Array) -> list[str | None]:
+    """Values as texts; those of a dictionary are made once."""
+    types = pa.types
+    if types.is_dictionary(column.type):
+        distinct = np.array([*_as_texts(column.dictionary), None], dtype=object)
+        numbers = pc.fill_null(column.indices, len(distinct) - 1).to_numpy()
+        return distinct[numbers].tolist()
+    if types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)
+    return pc.cast(column, pa.large_string()).to_pylist()

@@ -1,0 +1,226 @@
+"""What the methods of a fitted classifier share with the command line, the service and Annif: rows,
+labels and the model that answers.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from rembrandt.checks import check_number, check_whole
+from rembrandt.data import Dataset
+from rembrandt.data.arrays import move_columns
+from rembrandt.data.labels import Title, titles_of
+from rembrandt.data.targets import is_matrix, read_targets
+from rembrandt.data.views import Views, check_blocks, is_blocks
+from rembrandt.engines.backend import CPU, backend_for, is_dask
+from rembrandt.errors import DataError, SettingsError
+from rembrandt.estimators.inputs import check_input
+from rembrandt.explanations.explain import term_names
+from rembrandt.features.text import is_text
+from rembrandt.linalg import Array, Indices
+from rembrandt.linalg.sparse import is_sparse
+from rembrandt.linalg.validation import bounded_values, check_sparse
+from rembrandt.model.model import Model
+from rembrandt.predict import Request, answer
+from rembrandt.progress import Report, silent
+
+if TYPE_CHECKING:
+    from rembrandt.estimators.classifier import RembrandtClassifier
+
+Tail = bool | tuple[float, float]
+# A and B of the propensities of most sets of the Repository.
+DEFAULT_TAIL = (0.55, 1.5)
+
+
+def rows_of(classifier: "RembrandtClassifier", X: Any, report: Report = silent) -> Views:
+    """Turn texts or features, and vectors beside them, into the validated rows of a model."""
+    check_is_fitted(classifier, "model_")
+    check_input(X)
+    blocks = X if is_blocks(X) else (X,)
+    widths = classifier.model_.vector_widths
+    if len(blocks) - 1 != len(widths):
+        raise DataError(
+            f"X has {len(blocks) - 1} blocks of vectors beside the features, and the model was "
+            f"fitted with {len(widths)}; give the same kind of examples",
+            parameter="vectors",
+        )
+    features = classifier._matrix(_features_of(classifier, blocks[0], report))
+    vectors = tuple(vector_block(block) for block in blocks[1:])
+    check_blocks(features, vectors, widths)
+    return Views(features, vectors)
+
+
+def _features_of(classifier: "RembrandtClassifier", X: Any, report: Report) -> Any:
+    """Return the features of texts; features as they are."""
+    if not is_text(X):
+        return X
+    text = classifier.model_.text
+    if text is None:
+        raise DataError("the model was fitted to features, not to texts; give a matrix of features")
+    return text.transform(X, report)
+
+
+def vector_block(block: Any) -> NDArray[Any]:
+    """Validate vectors that stand beside the features."""
+    if is_text(block):
+        raise DataError(
+            "X has more than one block of texts; join the texts of each example into one"
+        )
+    if is_sparse(block):
+        check_sparse(block, "the vectors")
+    checked: Any = check_array(block, accept_sparse="csr", dtype=[np.float32, np.float64])
+    if is_sparse(checked):
+        checked = checked.toarray()
+    return np.asarray(bounded_values(checked, "the vectors"))
+
+
+def dataset_rows(classifier: "RembrandtClassifier", data: Dataset, report: Report = silent) -> Any:
+    """Return the rows of a dataset; those of a store stay on disk."""
+    has_vectors = len(classifier.model_.vector_widths) > 0
+    if has_vectors != (data.vectors is not None):
+        fitted = "with vectors" if has_vectors else "without vectors"
+        raise DataError(
+            f"the model was fitted {fitted}; give the same kind of examples", parameter="vectors"
+        )
+    if data.texts is None and not has_vectors:
+        return data.X
+    return rows_of(classifier, data.inputs, report)
+
+
+def prediction_model(
+    classifier: "RembrandtClassifier", shortlist: int | bool = False, report: Report = silent
+) -> Model:
+    """Return the model on the device of prediction; the copy on a device is kept for the next
+    call.
+    """
+    check_is_fitted(classifier, "model_")
+    if shortlist is not False and shortlist is not True:
+        check_whole("shortlist", shortlist, 1)
+    if shortlist is not False:
+        classifier.build_shortlist(report)
+    backend = CPU
+    if not is_dask(classifier.device):
+        backend = backend_for(classifier.device)
+    model = classifier.model_
+    if backend != CPU:
+        kept = getattr(classifier, "_on_device", None)
+        if kept is None or kept[0] is not model or kept[1] != classifier.device:
+            kept = (model, classifier.device, model.on(backend))
+            classifier._on_device = kept
+        model = kept[2]
+    if shortlist is False:
+        return model
+    return model.with_shortlist(shortlist)
+
+
+def default_request(classifier: "RembrandtClassifier", rows: Any) -> Request:
+    """Return what `predict` asks: the first label, or all that reach the threshold."""
+    if classifier.model_.multiclass:
+        return Request(rows, k=1)
+    return Request(rows, threshold=classifier.model_.threshold)
+
+
+def predicted_columns(classifier: "RembrandtClassifier", rows: Any) -> Indices:
+    """Return the columns that `predict` predicts for rows; -1 after the last."""
+    return answer(prediction_model(classifier), default_request(classifier, rows)).labels
+
+
+def top_columns(
+    classifier: "RembrandtClassifier",
+    rows: Any,
+    k: int,
+    include: Iterable[Any] | None = None,
+    exclude: Iterable[Any] | None = None,
+    tail: Tail = False,
+    shortlist: int | bool = False,
+    report: Report = silent,
+) -> tuple[Indices, Array]:
+    """Return what `predict_topk` returns, with labels as columns; -1 where there is none."""
+    model = prediction_model(classifier, shortlist, report)
+    allowed = allowed_columns(classifier, include, exclude)
+    request = Request(rows, k, allowed=allowed, tail=tail_constants(tail))
+    ranked = answer(model, request, report)
+    n_allowed = model.n_labels if allowed is None else len(allowed)
+    columns = np.full((len(ranked.labels), min(k, n_allowed)), -1, dtype=np.int64)
+    scores = np.zeros(columns.shape, dtype=np.float32)
+    width = ranked.labels.shape[1]
+    columns[:, :width] = ranked.labels
+    scores[:, :width] = ranked.probabilities
+    if ranked.weighted is not None:
+        scores[:, :width] = ranked.weighted
+    return columns, scores
+
+
+def label_columns(classifier: "RembrandtClassifier", labels: Iterable[Any]) -> Indices:
+    """Return the columns of labels; refuse one that the model does not know."""
+    wanted = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    columns = classifier.model_.labels.columns(wanted)
+    if (columns < 0).any():
+        unknown = wanted[int(np.flatnonzero(columns < 0)[0])]
+        raise DataError(
+            f"label {unknown!r} is not one of the {classifier.model_.n_labels:,} of this model; "
+            "see classes_"
+        )
+    return columns
+
+
+def allowed_columns(
+    classifier: "RembrandtClassifier",
+    include: Iterable[Any] | None,
+    exclude: Iterable[Any] | None,
+) -> Indices | None:
+    """Return the columns that may be predicted, None for all."""
+    if include is None and exclude is None:
+        return None
+    is_allowed = np.ones(classifier.model_.n_labels, dtype=bool)
+    if include is not None:
+        is_allowed[:] = False
+        is_allowed[label_columns(classifier, include)] = True
+    if exclude is not None:
+        is_allowed[label_columns(classifier, exclude)] = False
+    return np.flatnonzero(is_allowed)
+
+
+def true_labels(
+    classifier: "RembrandtClassifier", y: Any
+) -> tuple[sparse.csr_array, NDArray[np.int64]]:
+    """Return true labels over the columns of the model, and how many of each row have no
+    column.
+    """
+    targets = read_targets(y, classifier.classes_ if is_matrix(y) else None)
+    columns = classifier.model_.labels.columns(targets.classes.tolist())
+    Y = move_columns(targets.Y, columns, classifier.model_.n_labels)
+    return Y, np.diff(targets.Y.indptr).astype(np.int64) - np.diff(Y.indptr)
+
+
+def name_labels(
+    classifier: "RembrandtClassifier", names: Mapping[Any, Title] | Iterable[Title]
+) -> None:
+    """Set the names that are shown for labels; it may be that no label has a name."""
+    titles, descriptions = titles_of(classifier.classes_.tolist(), names)
+    classifier.model_ = replace(classifier.model_, titles=titles, descriptions=descriptions)
+
+
+def feature_names(classifier: "RembrandtClassifier") -> Any:
+    """Return the names of all features; None if they are numbered or hashed."""
+    if classifier.model_.text is None:
+        return classifier.feature_names_
+    return term_names(classifier.model_.text)
+
+
+def tail_constants(tail: Tail) -> tuple[float, float] | None:
+    """Return the constants of the propensities, where labels are ranked for the tail."""
+    if isinstance(tail, bool):
+        return DEFAULT_TAIL if tail else None
+    if not isinstance(tail, tuple | list) or len(tail) != 2:
+        raise SettingsError(
+            f"tail={tail!r} must be True, False or a pair of numbers (A, B)", "tail"
+        )
+    check_number("tail", tail[0], 0.0)
+    check_number("tail", tail[1], 0.0, above=True)
+    return float(tail[0]), float(tail[1])

@@ -1,0 +1,115 @@
+"""Label centroids: the mean direction of each label's examples, pruned to its largest entries."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from rembrandt.data.rows import Rows
+from rembrandt.linalg import Array
+from rembrandt.linalg.sparse import (
+    as_csr,
+    normalize_rows,
+    row_sums_of_squares,
+    scale_rows,
+    select_entries,
+    unit_rows,
+)
+from rembrandt.progress import Report, silent
+from rembrandt.storage.arrays import as_half
+
+# Largest entries of a centroid that are kept.
+N_ENTRIES = 100
+# Rows that are added up at a time.
+SUMMED_BLOCK_ROWS = 1 << 15
+# Entries of the sums before small ones are dropped.
+MAX_SUM_ENTRIES = 1 << 24
+
+
+@dataclass(frozen=True)
+class LabelSums:
+    """Centroids of labels (c × d), and the lengths of the sums that they are the directions of."""
+
+    centroids: sparse.csr_array
+    lengths: Array
+
+    @classmethod
+    def of(cls, sums: sparse.csr_array, n_entries: int) -> "LabelSums":
+        """Keep the largest entries of each sum, and scale them to unit length."""
+        pruned = largest_entries(sums, n_entries)
+        centroids = normalize_rows(pruned)
+        centroids.data = as_half(centroids.data).astype(np.float32)  # as they are stored
+        lengths = np.sqrt(row_sums_of_squares(pruned)).astype(np.float32)
+        return cls(centroids, lengths)
+
+    def with_examples(
+        self, X: Rows, Y: sparse.csr_array, weights: Array | None = None
+    ) -> "LabelSums":
+        """Return the sums after more examples, whose labels are these and then new ones.
+
+        Entries that were too small to be kept count as zero.
+        """
+        before = scale_rows(self.centroids, self.lengths.astype(np.float32))
+        n_labels, n_features = self.centroids.shape
+        new = sparse.csr_array((Y.shape[1] - n_labels, n_features), dtype=np.float32)
+        total = sparse.vstack([before, new], format="csr") + label_sums(X, Y, weights)
+        return LabelSums.of(as_csr(total), N_ENTRIES)
+
+
+def label_centroids(X: Rows, Y: sparse.csr_array, n_entries: int = N_ENTRIES) -> sparse.csr_array:
+    """Return the centroids of labels, c × d, with ``n_entries`` entries each at most."""
+    return LabelSums.of(label_sums(X, Y, n_entries=n_entries), n_entries).centroids
+
+
+def label_sums(
+    X: Rows,
+    Y: sparse.csr_array,
+    weights: Array | None = None,
+    report: Report = silent,
+    n_entries: int = N_ENTRIES,
+) -> sparse.csr_array:
+    """Return the sum of the unit rows of each label's examples, c × d.
+
+    Whenever the sums have more than `MAX_SUM_ENTRIES` entries, each label keeps its largest, so
+    that memory is bounded.
+    """
+    n, d = X.shape
+    n_labels = Y.shape[1]
+    total: Any = sparse.csr_array((n_labels, d), dtype=np.float32)
+    n_kept = max(2 * n_entries, MAX_SUM_ENTRIES // (2 * n_labels))
+    for block, rows in X.blocks(SUMMED_BLOCK_ROWS):
+        report("centroids", block.start, n)
+        labels = Y[block]
+        if weights is not None:
+            labels = scale_rows(labels, weights[block])
+        total = total + as_csr(labels.T, np.float32) @ unit_rows(rows)
+        if total.nnz > MAX_SUM_ENTRIES:
+            total = largest_entries(as_csr(total), n_kept)
+    report("centroids", n, n)
+    return as_csr(total)
+
+
+def largest_entries(A: sparse.csr_array, n_entries: int) -> sparse.csr_array:
+    """Keep the ``n_entries`` largest entries of every row by absolute value."""
+    is_kept = np.zeros(A.nnz, dtype=np.bool_)
+    _mark_largest(A.indptr, np.abs(A.data), n_entries, is_kept)
+    return select_entries(A, is_kept)
+
+
+@njit(nogil=True, cache=True)
+def _mark_largest(indptr: Array, sizes: Array, n_entries: int, is_kept: Array) -> None:
+    for row in range(len(indptr) - 1):
+        first, last = indptr[row], indptr[row + 1]
+        if last - first <= n_entries:
+            is_kept[first:last] = True
+        else:
+            position = last - first - n_entries
+            limit = np.partition(sizes[first:last], position)[position]
+            is_kept[first:last] = sizes[first:last] > limit
+            n_missing = n_entries - is_kept[first:last].sum()
+            for at in range(first, last):  # the first ones among equal values
+                if n_missing > 0 and sizes[at] == limit:
+                    is_kept[at] = True
+                    n_missing -= 1

@@ -1,0 +1,1 @@
+"""The label embedding of the paper."""

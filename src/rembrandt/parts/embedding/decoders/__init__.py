@@ -1,0 +1,1 @@
+"""From the embedding to scores of labels."""

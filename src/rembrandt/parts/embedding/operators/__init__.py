@@ -1,0 +1,1 @@
+"""One short file per operator: the eigenproblem of each method of embedding."""

@@ -1,0 +1,155 @@
+"""Fitting label trees: cluster the labels by their examples, then fit a classifier for every
+node.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from rembrandt.data.examples import Examples
+from rembrandt.engines.hinge import MAX_POOL_ENTRIES, HingeSettings, Nodes
+from rembrandt.linalg import Array
+from rembrandt.linalg.bisection import bisect
+from rembrandt.linalg.sparse import as_csr
+from rembrandt.parts.centroids.fit import label_centroids
+from rembrandt.parts.protocol import Fitting
+from rembrandt.parts.trees.part import Level, Tree, Trees
+from rembrandt.parts.trees.settings import TreeSettings
+
+# Labels of a cluster, at most. Few large clusters are better than many: on held-out rows of
+# PubMed-MeSH 64 clusters of 160 labels have a P@5 of 61.5 %, and 128 of 80 have 61.2 %.
+LARGEST_CLUSTER = 165
+# Entries of a label's mean direction by which it is clustered: the fewest, the most, and of all
+# labels together between these limits.
+FEWEST_DIRECTION_ENTRIES = 200
+MOST_DIRECTION_ENTRIES = 500
+ALL_DIRECTION_ENTRIES = 1 << 24
+# Distance between the seeds of two trees.
+SEED_STEP = 101
+
+
+def fit_trees(data: Examples, settings: TreeSettings, fitting: Fitting) -> Trees:
+    """Fit ``settings.n_trees`` trees; one when there is nothing to cluster, as all would be equal.
+
+    The trees of ``fitting.begun`` are the first ones.
+    """
+
+    @cache
+    def directions() -> sparse.csr_array:
+        n_entries = int(
+            np.clip(
+                ALL_DIRECTION_ENTRIES // data.n_labels,
+                FEWEST_DIRECTION_ENTRIES,
+                MOST_DIRECTION_ENTRIES,
+            )
+        )
+        return label_centroids(data.X, data.Y, n_entries=n_entries)
+
+    def tree(number: int) -> Tree:
+        def compute() -> Trees:
+            seed = fitting.seed + SEED_STEP * number
+            levels = _fit_tree(data, settings, seed, directions, fitting)
+            return Trees((Tree(levels),), settings.power, settings.beam)
+
+        stored = fitting.checkpoints.stage(
+            f"tree-{number}", compute, Trees.arrays, Trees.from_arrays
+        )
+        return stored.trees[0]
+
+    trees: list[Tree] = []
+    if isinstance(fitting.begun, Trees):
+        trees.extend(fitting.begun.trees)
+    else:
+        trees.append(tree(0))
+    n_trees = settings.n_trees if trees[0].has_clusters else 1
+    for number in range(len(trees), n_trees):
+        trees.append(tree(number))
+    return Trees(tuple(trees), settings.power, settings.beam)
+
+
+def cluster_depths(n: int, c: int, max_pairs: float) -> list[int]:
+    """Return the number of halvings at each level of clusters.
+
+    There are no clusters where one holds all labels, or where all examples × labels are affordable.
+    """
+    if c <= LARGEST_CLUSTER or n * c <= max_pairs:
+        return []
+    enough = np.ceil(np.log2(c / LARGEST_CLUSTER))
+    affordable = np.log2(min(c**0.5, max(2.0, max_pairs / n)))
+    first = max(1, round(min(enough, affordable)))
+    n_halvings = int(np.ceil(np.log2(max(1.0, c / 2**first / LARGEST_CLUSTER))))
+    n_steps = int(np.ceil(n_halvings / first))
+    depths = [first]
+    for step in range(1, n_steps + 1):
+        depths.append(first + round(n_halvings * step / n_steps))
+    return depths
+
+
+def _fit_tree(
+    data: Examples,
+    settings: TreeSettings,
+    seed: int,
+    directions: Callable[[], sparse.csr_array],
+    fitting: Fitting,
+) -> tuple[Level, ...]:
+    """Cluster the labels, and fit the levels from the largest clusters down to the labels."""
+    n, c = data.Y.shape
+    weights = np.ones(n) if data.weights is None else np.asarray(data.weights)
+    counted = np.flatnonzero(weights > 0)
+    depths = cluster_depths(len(counted), c, settings.max_example_node_pairs)
+    clusters = np.zeros(c, dtype=np.int64)
+    if depths:
+        clusters = bisect(directions(), depths[-1], seed)
+    # Coordinate descent goes through rows as they come.
+    order = np.random.default_rng(seed).permutation(counted)
+    Y = data.Y[order]
+    costs = (settings.cost * weights[order]).astype(np.float32)
+    solver = fitting.backend.hinge(data.X, order)
+    # The root learns from all examples.
+    everything: Any = np.ones((1, len(counted)), dtype=np.int8)
+    nothing: Any = np.zeros((0, len(counted)), dtype=np.float32)
+    nodes = Nodes(
+        rows=sparse.csr_array(nothing),
+        pools=sparse.csr_array(everything),
+        parent=np.zeros(0, dtype=np.int64),
+        costs=costs,
+        settings=hinge_settings(settings),
+        max_pool_examples=max(1, MAX_POOL_ENTRIES * n // max(1, data.X.nnz)),
+        are_clusters=True,
+    )
+    levels: list[Level] = []
+    for above, depth in pairwise([0, *depths]):
+        n_nodes = 2**depth
+        node_of_label = clusters >> (depths[-1] - depth)
+        examples = node_examples(Y, node_of_label, n_nodes)
+        parent = np.arange(n_nodes) >> (depth - above)
+        nodes = replace(nodes, rows=examples, parent=parent)
+        levels.append(Level.rounded(*solver.fit(nodes, fitting.report), parent))
+        nodes = replace(nodes, pools=examples)
+    nodes = replace(nodes, rows=as_csr(Y.T), parent=clusters, are_clusters=False)
+    levels.append(Level.rounded(*solver.fit(nodes, fitting.report), clusters))
+    return tuple(levels)
+
+
+def node_examples(Y: sparse.csr_array, node_of_label: Array, n_nodes: int) -> sparse.csr_array:
+    """Return the examples of each node, nodes × examples, from the node of each label."""
+    n_labels = len(node_of_label)
+    ones = np.ones(n_labels, dtype=np.float32)
+    cells = (np.arange(n_labels), node_of_label)
+    member: Any = sparse.csr_array((ones, cells), shape=(n_labels, n_nodes))
+    return as_csr((Y @ member).T)
+
+
+def hinge_settings(settings: TreeSettings) -> HingeSettings:
+    """Return the settings of the classifiers of the nodes."""
+    return HingeSettings(
+        cost=settings.cost,
+        passes=settings.passes,
+        tolerance=settings.tolerance,
+        prune_below=settings.prune_below,
+    )

@@ -1,0 +1,112 @@
+"""Trees as a kind of part."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from rembrandt.data.examples import Examples
+from rembrandt.data.rows import label_feature_pairs
+from rembrandt.engines.hinge import MAX_POOL_ENTRIES
+from rembrandt.memory import Shape
+from rembrandt.parts.allowance import Allowance, Work
+from rembrandt.parts.protocol import Choice, Fitting, Part, PartKind, Update, Updated
+from rembrandt.parts.trees.fit import cluster_depths, fit_trees
+from rembrandt.parts.trees.part import Trees
+from rembrandt.parts.trees.settings import PRESETS, TreeSettings
+from rembrandt.parts.trees.update import updated
+
+# Bytes of a weight with its index.
+WEIGHT_BYTES = 8
+# Trees of a fit to nearly all examples that are not fitted again, at most.
+MAX_KEPT_TREES = 2
+# Costs that a search tries.
+COSTS = (0.3, 0.1, 3.0)
+
+
+class TreesKind(PartKind):
+    """Trees of sparse linear classifiers; see `rembrandt.parts.trees.part`."""
+
+    name = "trees"
+    title = "trees"
+    settings_type = TreeSettings
+    part_type = Trees
+    presets: ClassVar = PRESETS
+    learns_without_history = False
+
+    def resolve(
+        self, settings: TreeSettings, data: Examples, allowance: Allowance, is_alone: bool
+    ) -> TreeSettings:
+        if settings.max_example_node_pairs == "auto":
+            entries_per_row = max(1.0, data.X.nnz / data.n)
+            affordable = allowance.tree_entries / entries_per_row
+            # A first level of more than √c clusters is larger than the levels below it.
+            enough = data.n * data.n_labels**0.5
+            settings = replace(settings, max_example_node_pairs=float(min(affordable, enough)))
+        if settings.n_trees == "auto":
+            tree_bytes = WEIGHT_BYTES * max(1, label_feature_pairs(data.X, data.Y))
+            affordable_trees = int(np.clip(allowance.tree_bytes // tree_bytes, 1, np.inf))
+            settings = replace(settings, n_trees=min(allowance.n_trees, affordable_trees))
+        return settings
+
+    def work(self, settings: TreeSettings, data: Examples) -> Work:
+        """See `PartKind`. A pass over a level visits each example once for each node that learns
+        from it.
+        """
+        n = data.n
+        c = data.n_labels
+        labels_per_row = data.Y.nnz / n
+        depths = cluster_depths(n, c, settings.max_example_node_pairs)
+        nodes_per_row = 0.0
+        n_above = 1
+        for depth in depths:
+            # An example is in the pool of each parent of its labels.
+            n_pools = min(labels_per_row, n_above)
+            nodes_per_row += n_pools * 2**depth / n_above
+            n_above = 2**depth
+        nodes_per_row += min(labels_per_row, n_above) * c / n_above
+        n_trees = settings.n_trees if depths else 1
+        return Work(sparse=n_trees * settings.passes * nodes_per_row * data.X.nnz)
+
+    def shape(self, shape: Shape, settings: TreeSettings, data: Examples) -> Shape:
+        n_rows, _ = data.X.resident()
+        # The rows of a pool are copied; those of a store are read as well.
+        n_copies = 2 if n_rows < data.n else 1
+        pool_entries = n_copies * min(data.X.nnz, MAX_POOL_ENTRIES)
+        return replace(
+            shape,
+            nonzeros=int(shape.nonzeros + pool_entries),
+            together=shape.together + label_feature_pairs(data.X, data.Y),
+            n_trees=settings.n_trees,
+        )
+
+    def fit(self, data: Examples, settings: TreeSettings, fitting: Fitting) -> Trees:
+        return fit_trees(data, settings, fitting)
+
+    def kept(self, part: Trees, settings: TreeSettings) -> Trees | None:
+        """See `PartKind`. Some trees are kept, and the others are fitted to all examples."""
+        n_kept = min(MAX_KEPT_TREES, settings.n_trees - 1)
+        if n_kept == 0 or not part.trees[0].has_clusters:
+            return None
+        return replace(part, trees=part.trees[:n_kept])
+
+    def update(self, part: Trees, update: Update) -> Updated:
+        return updated(part, update)
+
+    def choices(self, settings: TreeSettings, data: Examples) -> list[Choice]:
+        choices = [Choice(("cost",), tuple((cost,) for cost in COSTS))]
+        if cluster_depths(data.n, data.n_labels, settings.max_example_node_pairs):
+            every_pair = float(data.n * data.n_labels)
+            choices.append(Choice(("max_example_node_pairs",), ((every_pair,),)))
+        return choices
+
+    def words(self, settings: TreeSettings, part: Part | None = None) -> str:
+        n_trees = settings.n_trees
+        has_clusters = True
+        if isinstance(part, Trees):
+            n_trees = len(part.trees)
+            has_clusters = part.trees[0].has_clusters
+        count = f"n_trees {n_trees}"
+        if not has_clusters:
+            count = "one classifier per label, no clusters"
+        return f"{count}, cost {settings.cost:g}"

@@ -1,0 +1,410 @@
+"""Sparse linear classifiers over label trees: which cluster of labels, then which label.
+
+Every label has weights of its own, on features that its examples have. Labels with similar examples
+share a cluster, and a classifier at any node learns from the examples of its parent alone: the cost
+is pairs of examples and siblings, not examples × labels. A tree without clusters learns each label
+from all examples. With several trees, each with its own clusters, a score is the mean over trees.
+
+A label's score is a probability, ``exp(−Σ max(0, 1 − (xᵀs + b))^power)`` over the nodes on its
+path.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from rembrandt.linalg import Array
+from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.inverted import (
+    add_lists,
+    add_products,
+    best_members,
+    csr_arrays,
+    lists_by_cluster,
+)
+from rembrandt.linalg.ranking import look_up, rank, top_k
+from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
+from rembrandt.linalg.threads import Workspace, for_each, n_threads
+from rembrandt.parts.contributions import Contributions, secant
+from rembrandt.parts.protocol import SCORED_BLOCK_ROWS, Facts, Labels, Part
+from rembrandt.storage.arrays import as_half, checked, pack_csr, positive, unpack_csr
+
+# Rows scored by one call, at least and at most.
+SMALLEST_CALL_ROWS = 512
+LARGEST_CALL_ROWS = 4096
+# Rows below which one thread scores all trees.
+FEW_ROWS = 8
+# Weights that are rounded at a time.
+ROUNDED_WEIGHTS = 1 << 20
+# Labels that each of several trees contributes, and that all of them score, at least.
+N_CANDIDATES = 10
+# Log-probabilities of clusters that are kept for a block of rows.
+MAX_CLUSTER_SCORES = 1 << 25
+# Labels of a cluster whose positions fit into 16 bits.
+SHORT_POSITIONS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Level:
+    """The nodes of one level: weights (nodes × features), biases, and the parent of each node."""
+
+    weights: sparse.csr_array
+    bias: Array
+    parent: Array
+
+    @classmethod
+    def rounded(cls, weights: sparse.csr_array, bias: Array, parent: Array) -> Level:
+        """Round the weights to half precision, in which they are stored: a saved model predicts the
+        same.
+        """
+        for entries in spans(weights.nnz, ROUNDED_WEIGHTS):
+            weights.data[entries] = as_half(weights.data[entries])
+        return cls(weights, bias, parent)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Fitted levels; the nodes of the last one are the labels."""
+
+    levels: tuple[Level, ...]
+
+    @property
+    def labels(self) -> Level:
+        return self.levels[-1]
+
+    @property
+    def has_clusters(self) -> bool:
+        return len(self.levels) > 1
+
+    @property
+    def n_clusters(self) -> int:
+        if not self.has_clusters:
+            return 1
+        return len(self.levels[-2].bias)
+
+    @cached_property
+    def lists(self) -> tuple[sparse.csr_array, ...]:
+        """The weights of every level of clusters by feature; those of the labels when there are no
+        clusters.
+        """
+        return tuple(as_csr(level.weights.T) for level in self.levels[:-1] or self.levels)
+
+    @cached_property
+    def by_feature(self) -> sparse.csr_array:
+        """The weights of the labels by feature."""
+        return as_csr(self.labels.weights.T)
+
+    @cached_property
+    def members(self) -> tuple[Array, Array]:
+        """Where the labels of each cluster start, and the labels by cluster."""
+        parent = self.labels.parent
+        ends = np.cumsum(np.bincount(parent, minlength=self.n_clusters))
+        return np.append(0, ends), np.argsort(parent, kind="stable")
+
+    @cached_property
+    def label_lists(self) -> tuple[Array, ...]:
+        """The weights of the labels by cluster and feature."""
+        starts, labels = self.members
+        sizes = np.diff(starts)
+        dtype: Any = np.uint16 if sizes.max() <= SHORT_POSITIONS else np.int32
+        positions = np.empty(len(labels), dtype=dtype)
+        positions[labels] = np.arange(len(labels)) - np.repeat(starts[:-1], sizes)
+        by_feature = csr_arrays(as_csr(self.labels.weights.T))
+        return lists_by_cluster(by_feature, self.labels.parent, positions, self.n_clusters)
+
+    def prepare_search(self) -> None:
+        """Make the layouts that a search needs: once, not in each thread."""
+        _ = self.lists
+        _ = self.members
+        if self.has_clusters:
+            _ = self.label_lists
+
+    def clusters(self, X: sparse.csr_array, rows: slice, power: float) -> Array:
+        """Log-probabilities of the clusters."""
+        total = np.zeros((rows.stop - rows.start, 1), dtype=np.float32)
+        for level, lists in zip(self.levels[:-1], self.lists, strict=False):
+            total = total[:, level.parent] - _loss(_margins(X, rows, lists, level.bias), power)
+        return total
+
+
+@dataclass(frozen=True)
+class PreparedRows:
+    """Rows of unit length and, for each tree, the log-probabilities of its clusters."""
+
+    X: sparse.csr_array
+    clusters: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Trees(Part):
+    """Fitted trees. Scores are probabilities."""
+
+    trees: tuple[Tree, ...]
+    power: float
+    beam: int  # clusters that a search scores
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.trees[0].labels.bias)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.trees[0].labels.weights.shape[1])
+
+    @property
+    def block_rows(self) -> int:
+        """Number of rows to score at a time."""
+        n_clusters = sum(tree.n_clusters for tree in self.trees)
+        return max(1, min(SCORED_BLOCK_ROWS, MAX_CLUSTER_SCORES // n_clusters))
+
+    def prepare(self, X: Matrix) -> PreparedRows:
+        unit = unit_rows(X)
+        n = unit.shape[0]
+        clusters = tuple(np.empty((n, tree.n_clusters), dtype=np.float32) for tree in self.trees)
+
+        def fill(number: int, rows: slice) -> None:
+            clusters[number][rows] = self.trees[number].clusters(unit, rows, self.power)
+
+        for_each(fill, self._calls(n), small=n < FEW_ROWS)
+        return PreparedRows(unit, clusters)
+
+    def top(self, rows: PreparedRows, k: int) -> tuple[Labels, Array]:
+        """See `Part`. The labels of the `beam` best clusters of every tree are searched."""
+        if len(self.trees) == 1:
+            listed, probabilities = self._top_of_each(rows, k)
+            return listed[0], probabilities[0]
+        listed, probabilities = self._top_of_each(rows, max(k, N_CANDIDATES))
+        labels = _likeliest(
+            np.hstack(list(listed)), np.hstack(list(probabilities)), max(k, N_CANDIDATES)
+        )
+        # What the lists of the trees contain already.
+        known = np.full((len(listed), *labels.shape), np.nan, dtype=np.float32)
+        for tree_known, tree_listed, tree_scores in zip(known, listed, probabilities, strict=True):
+            look_up(labels, tree_listed, tree_scores, tree_known)
+        labels, scores = rank(labels, self._means(rows, labels, known))
+        return labels[:, :k], scores[:, :k]
+
+    def at(self, rows: PreparedRows, labels: Labels) -> Array:
+        return self._means(rows, labels, None)
+
+    def every(self, rows: PreparedRows) -> Array:
+        """See `Part`. Labels are scored by inverted lists."""
+        n = rows.X.shape[0]
+        total = np.zeros((n, self.n_labels), dtype=np.float32)
+        share = np.float32(1 / len(self.trees))
+
+        def add(span: slice) -> None:
+            for tree, clusters in zip(self.trees, rows.clusters, strict=True):
+                margins = np.zeros((span.stop - span.start, self.n_labels), dtype=np.float32)
+                add_lists(csr_arrays(rows.X), span.start, csr_arrays(tree.by_feature), margins)
+                loss = _loss(margins + tree.labels.bias, self.power)
+                total[span] += share * np.exp(clusters[span][:, tree.labels.parent] - loss)
+
+        for tree in self.trees:
+            _ = tree.by_feature  # once, not in each thread
+        for_each(add, ((span,) for span in spans(n, SMALLEST_CALL_ROWS)))
+        return total
+
+    def _means(self, rows: PreparedRows, labels: Labels, known: Array | None) -> Array:
+        """Scores of labels; ``known`` probabilities (trees × n × m) are not computed again, the
+        others are NaN.
+        """
+        out = np.zeros(labels.shape, dtype=np.float32)
+        space = Workspace(lambda: np.zeros(rows.X.shape[1], dtype=np.float32))
+        share = np.float32(1 / len(self.trees))
+
+        def fill(span: slice) -> None:
+            for number, tree in enumerate(self.trees):
+                if known is None:
+                    tree_known = np.full(out[span].shape, np.nan, out.dtype)
+                else:
+                    tree_known = known[number][span]
+                is_unknown = np.isnan(tree_known)
+                wanted = np.where(is_unknown, labels[span], -1)
+                margins = np.zeros(wanted.shape, dtype=np.float32)
+                weights = csr_arrays(tree.labels.weights)
+                with space.borrowed() as dense:
+                    add_products(csr_arrays(rows.X), span.start, wanted, weights, dense, margins)
+                loss = _loss(margins + tree.labels.bias[wanted], self.power)
+                parents = tree.labels.parent[wanted]
+                above = np.take_along_axis(rows.clusters[number][span], parents, axis=1)
+                out[span] += share * np.where(is_unknown, np.exp(above - loss), tree_known)
+
+        for_each(fill, ((span,) for span in spans(rows.X.shape[0], SMALLEST_CALL_ROWS)))
+        return np.where(labels < 0, np.float32(-np.inf), out)
+
+    def label_weights(self) -> sparse.csr_array:
+        """Return the weights of the features for each label, c × d, summed over trees."""
+        return as_csr(reduce(operator.add, (tree.labels.weights for tree in self.trees)))
+
+    def explain(self, row: sparse.csr_array, labels: Labels) -> Contributions:
+        """See `Part`.
+
+        A tree's probability is ``exp f`` with ``f`` a sum over the nodes of a path of functions of
+        their margins ``s = xᵀw + b``. A function of one number changes by its secant times the
+        change of the number: ``exp f − exp f₀ = E (f − f₀)`` and ``f − f₀ = Σ m (s − b)``, where
+        ``f₀`` is that of an empty row and ``E`` and ``m`` are the slopes between the two rows. So a
+        feature x adds ``E Σ m w x`` over the path, exactly.
+        """
+        unit = unit_rows(row).astype(np.float64)
+        of_trees = [_explain_tree(tree, unit, labels, self.power) for tree in self.trees]
+        base = np.mean([contributions.base for contributions in of_trees], axis=0)
+        values = np.mean([contributions.values for contributions in of_trees], axis=0)
+        return Contributions(base, values)
+
+    def arrays(self) -> tuple[dict[str, Array], Facts]:
+        arrays: dict[str, Array] = {}
+        for t, tree in enumerate(self.trees):
+            for number, level in enumerate(tree.levels):
+                name = f"trees.{t}.{number}"
+                arrays |= pack_csr(f"{name}.weights", level.weights)
+                arrays[f"{name}.bias"] = level.bias
+                arrays[f"{name}.parent"] = level.parent.astype(np.int32)
+        levels = [len(tree.levels) for tree in self.trees]
+        return arrays, {"levels": levels, "power": self.power, "beam": self.beam}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], facts: Facts) -> Trees:
+        trees: list[Tree] = []
+        n_features = None
+        n_labels: int | None = None
+        for t, n_levels in enumerate(facts["levels"]):
+            levels: list[Level] = []
+            n_above = 1  # nodes of the level before
+            for number in range(positive(n_levels, int)):
+                name = f"trees.{t}.{number}"
+                is_last = number == n_levels - 1
+                n_rows = n_labels if is_last else None
+                weights = unpack_csr(f"{name}.weights", arrays, (n_rows, n_features))
+                n_nodes, n_features = weights.shape
+                bias = checked(f"{name}.bias", arrays, (n_nodes,))
+                parent = checked(f"{name}.parent", arrays, (n_nodes,), "i", 0, n_above)
+                levels.append(Level(weights, bias, parent))
+                n_above = n_nodes
+            n_labels = n_above
+            trees.append(Tree(tuple(levels)))
+        return cls(tuple(trees), positive(facts["power"]), positive(facts["beam"], int))
+
+    def _calls(self, n: int) -> Iterator[tuple[int, slice]]:
+        """Every tree with blocks of rows: as many as there are threads, because few rows do not pay
+        for a cluster.
+        """
+        step = min(max(SMALLEST_CALL_ROWS, -(-n // n_threads())), LARGEST_CALL_ROWS)
+        return ((number, rows) for number in range(len(self.trees)) for rows in spans(n, step))
+
+    def _top_of_each(self, rows: PreparedRows, k: int) -> tuple[Labels, Array]:
+        """The best labels in each tree and their probabilities in it, trees × n × k."""
+        n = rows.X.shape[0]
+        shape = (len(self.trees), n, k)
+        best = np.full(shape, -1, dtype=np.int64)
+        scores = np.full(shape, -np.inf, dtype=np.float32)
+        space = Workspace(lambda: np.full(rows.X.shape[1], -1, dtype=np.int32))
+
+        def fill(number: int, span: slice) -> None:
+            tree = self.trees[number]
+            if tree.has_clusters:
+                self._search(rows, number, span, space, best[number, span], scores[number, span])
+            else:
+                for block in spans(span.stop - span.start, SMALLEST_CALL_ROWS):
+                    few = slice(span.start + block.start, span.start + block.stop)
+                    margins = _margins(rows.X, few, tree.lists[0], tree.labels.bias)
+                    best[number, few], scores[number, few] = top_k(-_loss(margins, self.power), k)
+            labels, log_probabilities = rank(best[number, span], scores[number, span])
+            probabilities = np.exp(log_probabilities)
+            best[number, span] = labels
+            scores[number, span] = np.where(labels < 0, np.float32(-np.inf), probabilities)
+
+        for tree in self.trees:
+            tree.prepare_search()
+        for_each(fill, self._calls(n), small=n < FEW_ROWS)
+        return best, scores
+
+    def _search(
+        self,
+        rows: PreparedRows,
+        number: int,
+        span: slice,
+        space: Workspace,
+        best: Labels,
+        scores: Array,
+    ) -> None:
+        """Fill in the best labels of the most probable clusters, and their log-probabilities."""
+        tree = self.trees[number]
+        log_probabilities = rows.clusters[number][span]
+        width = min(self.beam, log_probabilities.shape[1])
+        clusters, so_far = top_k(log_probabilities, width)
+        bias = tree.labels.bias[tree.members[1]]
+        with space.borrowed() as position:
+            best_members(
+                csr_arrays(rows.X),
+                span.start,
+                clusters,
+                so_far,
+                tree.members,
+                tree.label_lists,
+                bias,
+                self.power,
+                position,
+                best,
+                scores,
+            )
+
+
+def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Array) -> Array:
+    """``xᵀs + b`` of every node of a level."""
+    margins = np.tile(bias, (rows.stop - rows.start, 1))
+    add_lists(csr_arrays(X), rows.start, csr_arrays(lists), margins)
+    return margins
+
+
+def _loss(margins: Array, power: float) -> Array:
+    return np.asarray(np.maximum(0, 1 - margins) ** np.float32(power))
+
+
+def _explain_tree(
+    tree: Tree, unit: sparse.csr_array, labels: Labels, power: float
+) -> Contributions:
+    """Return what the entries of a unit row add to the probabilities that one tree gives."""
+    values = np.zeros((unit.nnz, len(labels)))
+    full_sum = np.zeros(len(labels))  # f of the row
+    empty_sum = np.zeros(len(labels))  # and of an empty row
+    nodes = labels
+    for level in reversed(tree.levels):
+        added = level.weights[nodes][:, unit.indices].toarray().T * unit.data[:, None]
+        bias = level.bias[nodes].astype(np.float64)
+        change = added.sum(axis=0)
+        empty = -(np.maximum(0.0, 1.0 - bias) ** power)
+        full = -(np.maximum(0.0, 1.0 - (bias + change)) ** power)
+        derivative = power * np.maximum(0.0, 1.0 - bias) ** (power - 1)
+        values += added * secant(empty, full, change, derivative)
+        empty_sum = empty_sum + empty
+        full_sum = full_sum + full
+        nodes = level.parent[nodes]
+    start = np.exp(empty_sum)
+    end = np.exp(full_sum)
+    return Contributions(start, values * secant(start, end, full_sum - empty_sum, end))
+
+
+def _likeliest(labels: Labels, scores: Array, k: int) -> Labels:
+    """The ``k`` distinct labels of every row with the largest sums of scores, ascending, -1
+    last.
+    """
+    order = np.argsort(labels, axis=1, kind="stable")
+    labels = np.take_along_axis(labels, order, axis=1)
+    scores = np.take_along_axis(np.maximum(scores, 0), order, axis=1)
+    ends = np.cumsum(scores, axis=1, dtype=np.float64)
+    is_last = np.ones(labels.shape, dtype=np.bool_)  # of equal labels
+    is_last[:, :-1] = labels[:, 1:] != labels[:, :-1]
+    before = np.maximum.accumulate(np.where(is_last, ends, 0), axis=1)
+    sums = ends - np.hstack([np.zeros((len(labels), 1)), before[:, :-1]])
+    positions, _ = top_k(np.where(is_last & (labels >= 0), sums, -np.inf), k)
+    positions = np.sort(np.where(positions < 0, labels.shape[1], positions), axis=1)
+    padded = np.pad(labels, ((0, 0), (0, 1)), constant_values=-1)
+    return np.take_along_axis(padded, positions, axis=1)

@@ -1,0 +1,154 @@
+"""From the parameters of a classifier and its data to the settings of a model: which parts it has,
+and what is left open of their settings.
+
+Everything follows from counts of operations at reference rates (`rembrandt.parts.allowance`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rembrandt.checks import seed_of
+from rembrandt.data.examples import Examples
+from rembrandt.declarations import (
+    PART_NAMES,
+    ModelSettings,
+    PartSpec,
+    check_values,
+    preset_settings,
+    user_settings,
+)
+from rembrandt.errors import SettingsError
+from rembrandt.linalg.sparse import is_sparse
+from rembrandt.parts.allowance import ALLOWANCES, Allowance
+from rembrandt.parts.registry import KINDS
+from rembrandt.settings import PartSettings
+from rembrandt.settings.view_names import vector_views
+
+# Parts of which each finds labels by itself at a cost that differs much between data sets.
+MEASURED = ("trees", "embedding")
+
+
+def resolve(params: Mapping[str, Any], data: Examples) -> ModelSettings:
+    """Check a classifier's parameters and fill in what the preset and the data decide.
+
+    Parameters
+    ----------
+    params : mapping
+        Parameters of `RembrandtClassifier` by name.
+    data : Examples
+        Training examples.
+
+    Returns
+    -------
+    ModelSettings
+    """
+    check_values(params)
+    user = user_settings(params)
+    preset = params["preset"]
+    allowance = ALLOWANCES[preset]
+    names = _wanted_parts(params, user)
+    is_growable = _is_growable(user)
+    if is_growable and names != ["embedding"]:
+        raise SettingsError(
+            "growable=True needs parts=('embedding',): other parts cannot be updated without "
+            "the training examples",
+            "growable",
+        )
+    is_alone = len(names) == 1 and not data.vectors
+    specs: dict[str, PartSpec] = {}
+    for name in names:
+        settings = preset_settings(name, preset, user[name])
+        specs[name] = PartSpec(name, KINDS[name].resolve(settings, data, allowance, is_alone))
+    if params["parts"] == "auto" and not is_growable:
+        specs = _permitted(specs, user, data, allowance)
+    specs |= _vector_parts(preset, user["embedding"], data, allowance)
+    return ModelSettings(
+        parts=specs,
+        threshold=_threshold(params["threshold"], data),
+        seed=seed_of(params["random_state"]),
+        preset=preset,
+    )
+
+
+def fixed_settings(params: Mapping[str, Any], settings: ModelSettings) -> dict[str, list[str]]:
+    """Return the names of the settings of each part that a user sets, which no search changes."""
+    user = user_settings(params)
+    fixed = {}
+    for name, spec in settings.parts.items():
+        values = user[spec.kind].set_values()
+        fixed[name] = [setting for setting, value in values.items() if value != "auto"]
+    return fixed
+
+
+def _wanted_parts(params: Mapping[str, Any], user: dict[str, PartSettings]) -> list[str]:
+    """Return the names of the parts that are asked for, in the order in which they are fitted."""
+    wanted = params["parts"]
+    if isinstance(wanted, str) and wanted != "auto":
+        return [wanted]
+    if wanted != "auto":
+        return [name for name in PART_NAMES if name in set(wanted)]
+    if _is_growable(user):
+        # The part that more examples can be added to, and others whose settings are set, which are
+        # then refused.
+        return [name for name in PART_NAMES if name == "embedding" or user[name].set_values()]
+    return list(PART_NAMES)
+
+
+def _is_growable(user: dict[str, PartSettings]) -> bool:
+    return bool(user["embedding"].set_values().get("growable", False))
+
+
+def _permitted(
+    specs: dict[str, PartSpec],
+    user: dict[str, PartSettings],
+    data: Examples,
+    allowance: Allowance,
+) -> dict[str, PartSpec]:
+    """Return the parts that the allowance permits; those whose settings a user sets are.
+
+    Trees are made for sparse features, which they visit entry by entry, and are the measure of
+    what the embedding may cost. Next to dense features they are fitted where that costs no more
+    than the allowance has next to an embedding.
+    """
+    trees = specs["trees"]
+    trees_work = KINDS["trees"].work(trees.settings, data)
+    embedding_kind = KINDS["embedding"]
+    forms = [specs["embedding"].settings]
+    forms += embedding_kind.alternatives(forms[0], data, allowance)
+    has_trees = is_sparse(data.X[:0]) or bool(user["trees"].set_values())
+    if not has_trees:
+        cheapest = embedding_kind.work(forms[-1], data)
+        has_trees = allowance.permits(trees_work, cheapest)
+    permitted = {name: spec for name, spec in specs.items() if name not in MEASURED}
+    if has_trees:
+        permitted["trees"] = trees
+    for settings in forms:
+        is_permitted = allowance.permits(embedding_kind.work(settings, data), trees_work)
+        if is_permitted or not has_trees or user["embedding"].set_values():
+            permitted["embedding"] = replace(specs["embedding"], settings=settings)
+            break
+    return {name: permitted[name] for name in specs if name in permitted}
+
+
+def _vector_parts(
+    preset: Any, user: PartSettings, data: Examples, allowance: Allowance
+) -> dict[str, PartSpec]:
+    """Return an embedding for each block of vectors beside the features."""
+    kind = KINDS["embedding"]
+    specs = {}
+    for view in vector_views(len(data.vectors)):
+        settings = preset_settings("embedding", preset, user)
+        resolved = kind.resolve(settings, data.view(view), allowance, is_alone=False)
+        specs[view] = PartSpec("embedding", resolved, view)
+    return specs
+
+
+def _threshold(threshold: Any, data: Examples) -> Any:
+    """Return the rule of the threshold, or a number."""
+    if not isinstance(threshold, str):
+        return float(threshold)
+    if data.multiclass:
+        # The best label is predicted, and there is no threshold to choose.
+        return 0.5
+    return threshold

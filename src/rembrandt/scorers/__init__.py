@@ -1,1 +1,0 @@
-"""Ways to score labels for rows, and the blend that combines them."""

@@ -1,0 +1,86 @@
+"""Which examples are held out: chosen by their content, so that their order does not matter."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rembrandt.data.examples import Examples, content_groups
+from rembrandt.data.splits import RowIndices, draw_by_key, latest_rows
+
+# Share of the examples that is held out, and the largest number.
+HELD_OUT_SHARE = 1 / 6
+MAX_HELD_OUT = 4000
+# The blend is learned on several splits until as many examples are held out.
+ENOUGH_HELD_OUT = 750
+MAX_SPLITS = 3
+# Examples of a store that are used, at most.
+MAX_FROM_DISK = 100_000
+# Examples below which held-out ones are uninformative.
+FEWEST_EXAMPLES = 100
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to fit to, and rows to learn the blend on."""
+
+    fit: RowIndices
+    held_out: RowIndices
+
+
+def splits_of(data: Examples, seed: int, n_splits: int | None = None) -> list[Split]:
+    """Return the splits of some examples: one, and more where few examples are held out.
+
+    Examples with equal features stay together, and so do those of a group. Where times are given,
+    the latest examples are held out, in one split.
+    """
+    rows = counted_rows(data)
+    is_on_disk = data.X.resident()[0] < data.n
+    if is_on_disk:
+        rng = np.random.default_rng(seed + 1)
+        rows = np.sort(rng.permutation(rows)[:MAX_FROM_DISK])
+    if data.times is not None:
+        earlier, latest = latest_rows(data.times[rows], HELD_OUT_SHARE, MAX_HELD_OUT)
+        return [Split(rows[earlier], rows[latest])]
+    n_held_out = min(MAX_HELD_OUT, round(HELD_OUT_SHARE * len(rows)))
+    if n_splits is None:
+        n_splits = min(MAX_SPLITS, int(np.ceil(ENOUGH_HELD_OUT / max(1, n_held_out))))
+    groups = None if data.groups is None else data.groups[rows]
+    vectors = [block[rows] for block in data.vectors]
+    keys = content_groups(data.X[rows], groups, vectors)
+    splits = _drawn(rows, keys, n_held_out, n_splits, seed)
+    if groups is None and _hides_most_labels(data, splits[0]):
+        # Each label has one text, which occurs many times.
+        keys = np.arange(len(rows), dtype=np.uint64)
+        splits = _drawn(rows, keys, n_held_out, n_splits, seed)
+    return splits
+
+
+def counted_rows(data: Examples) -> RowIndices:
+    """Return the rows that have a weight, and a label where each row has one.
+
+    A row without a label is then one whose label is unknown. Where rows may have several labels it
+    is one with none of them, and without these rows labels would seem more frequent.
+    """
+    rows = np.arange(data.n)
+    if data.weights is not None:
+        rows = np.flatnonzero(data.weights > 0)
+    if data.multiclass:
+        rows = rows[np.diff(data.Y.indptr)[rows] > 0]
+    return rows
+
+
+def _drawn(
+    rows: RowIndices, keys: np.ndarray, n_held_out: int, n_splits: int, seed: int
+) -> list[Split]:
+    splits = []
+    for number in range(n_splits):
+        remaining, held_out = draw_by_key(keys, n_held_out, seed + 1 + number)
+        splits.append(Split(rows[remaining], rows[held_out]))
+    return splits
+
+
+def _hides_most_labels(data: Examples, split: Split) -> bool:
+    """Whether most labels of the held-out rows have all of their examples there."""
+    counts = np.bincount(data.Y[split.fit].indices, minlength=data.n_labels)
+    is_known = counts[data.Y[split.held_out].indices] > 0
+    return bool(len(is_known) > 0 and 2 * is_known.mean() < 1)

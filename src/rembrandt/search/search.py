@@ -1,0 +1,397 @@
+"""The search: fit the parts of a model to all examples but the held-out ones, try other settings
+where time is given for that, and learn the blend.
+
+Settings are tried one after the other, each by a fit of its part. Another value is taken if it is
+better on the held-out examples by more than a standard error.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from rembrandt.blend import Blend, Candidates, UnlistedSample, choose_list_lengths
+from rembrandt.data.examples import Examples
+from rembrandt.declarations import ModelSettings, as_json
+from rembrandt.engines.backend import CPU, Backend
+from rembrandt.errors import MemoryEstimateError, RembrandtWarning
+from rembrandt.fitting import Learned
+from rembrandt.linalg import Array
+from rembrandt.model.facts import HeldOutMeasures
+from rembrandt.parts.protocol import Part
+from rembrandt.parts.registry import KINDS
+from rembrandt.progress import Report, silent
+from rembrandt.search.blending import Blended, blended
+from rembrandt.search.holdout import FEWEST_EXAMPLES, MAX_SPLITS, counted_rows, splits_of
+from rembrandt.search.measures import Measures, mean_measures
+from rembrandt.search.trial import Trial
+from rembrandt.storage.arrays import Arrays, checked, finite
+
+# Share of all examples from which a part that was fitted to them keeps some of its work.
+NEARLY_ALL = 0.89
+# Factor on the expected time of a trial.
+TIME_MARGIN = 1.25
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of a running search."""
+
+    trials: list[Record]
+    seconds: float
+    ended: str | None = None  # why the search ended
+
+
+Watch = Callable[[Progress], None]
+
+
+def unwatched(progress: Progress) -> None:
+    """Ignore the progress."""
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The settings that were chosen, what was learned with them, and every trial."""
+
+    settings: ModelSettings
+    learned: Learned
+    trials: list[Record] = field(default_factory=list)
+    # What all parts reached together, and each alone.
+    held_out: tuple[HeldOutMeasures, ...] = ()
+    calibration_error: float | None = None
+    seconds: float = 0.0
+    ended: str = "there are too few examples to hold any out"
+
+    def arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the result as arrays and JSON, for a checkpoint."""
+        assert self.learned.blend is not None
+        arrays: Arrays = {"threshold": np.atleast_1d(np.float64(self.learned.threshold))}
+        begun = {}
+        for name, part in self.learned.begun.items():
+            part_arrays, begun[name] = part.arrays()
+            arrays |= {f"{name}.{array}": values for array, values in part_arrays.items()}
+        facts = {
+            "settings": self.settings.to_json(),
+            "blend": self.learned.blend.to_json(),
+            "begun": begun,
+            "trials": self.trials,
+            "held_out": [measures.to_json() for measures in self.held_out],
+            "calibration_error": self.calibration_error,
+            "seconds": self.seconds,
+            "ended": self.ended,
+        }
+        return arrays, facts
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "SearchResult":
+        """Rebuild what `arrays` returned."""
+        settings = ModelSettings.from_json(facts["settings"])
+        thresholds = checked("threshold", arrays, (None,))
+        threshold: float | Array = thresholds
+        if len(thresholds) == 1:
+            threshold = float(thresholds[0])
+        begun = {}
+        for name, part_facts in facts["begun"].items():
+            prefix = f"{name}."
+            part_arrays = {
+                array.removeprefix(prefix): values
+                for array, values in arrays.items()
+                if array.startswith(prefix)
+            }
+            kind = KINDS[settings.parts[name].kind]
+            begun[name] = kind.part_type.from_arrays(part_arrays, part_facts)
+        error = facts["calibration_error"]
+        return cls(
+            settings=settings,
+            learned=Learned(Blend.from_json(facts["blend"]), threshold, begun),
+            trials=list(facts["trials"]),
+            held_out=tuple(map(HeldOutMeasures.from_json, facts["held_out"])),
+            calibration_error=None if error is None else finite(error),
+            seconds=finite(facts["seconds"]),
+            ended=str(facts["ended"]),
+        )
+
+
+def search(
+    data: Examples,
+    settings: ModelSettings,
+    varies: bool = False,
+    budget: float | None = None,
+    fixed: Mapping[str, Collection[str]] = MappingProxyType({}),
+    backend: Backend = CPU,
+    report: Report = silent,
+    watch: Watch = unwatched,
+    now: Callable[[], float] = time.perf_counter,
+) -> SearchResult:
+    """Fit the parts to all examples but the held-out ones, and learn the blend and the threshold.
+
+    Parameters
+    ----------
+    data : Examples
+        Training examples.
+    settings : ModelSettings
+        The settings to begin with.
+    varies : bool, default=False
+        Whether other settings are tried than those.
+    budget : float, optional
+        Seconds for trials of other settings; nothing is begun that is not expected to end in time.
+    fixed : mapping, optional
+        Names of the settings of each part that keep their values: those that a user sets.
+    backend : Backend, optional
+        Where to fit.
+    report, watch : callable, optional
+        Receive the progress, and the trials.
+    now : callable, optional
+        The clock.
+
+    Returns
+    -------
+    SearchResult
+    """
+    if len(counted_rows(data)) < FEWEST_EXAMPLES:
+        threshold: Any = settings.threshold
+        if isinstance(threshold, str):
+            threshold = 0.5
+        blend = Blend.fixed(settings.parts, competing=data.multiclass)
+        return SearchResult(settings, Learned(blend, threshold))
+    n_splits = None if budget is None else MAX_SPLITS
+    splits = splits_of(data, settings.seed, n_splits)
+    trials = [Trial(data, split, backend) for split in splits]
+    deadline = now() + (inf if budget is None else budget)
+    running = _Search(data, settings, trials, fixed, report, watch, now, deadline)
+    return running.run(varies or budget is not None)
+
+
+@dataclass
+class _Search:
+    """State of a running search."""
+
+    data: Examples
+    settings: ModelSettings
+    trials: list[Trial]
+    fixed: Mapping[str, Collection[str]]
+    report: Report
+    watch: Watch
+    now: Callable[[], float]
+    deadline: float
+    # The parts with the best settings so far, for each split.
+    fitted: list[dict[str, Part]] = field(default_factory=list)
+    measures: dict[str, Measures] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    # Seconds that a fit took over those that were counted.
+    slowness: dict[str, float] = field(default_factory=dict)
+    ended: str = "everything was tried"
+
+    def run(self, varies: bool) -> SearchResult:
+        self.begun = self.now()
+        self.is_timed = self.deadline < inf
+        self._fit_all()
+        if varies:
+            self._affordable_splits()
+            for name in list(self.settings.parts):
+                self._vary(name)
+        for trial in self.trials:
+            trial.forget()
+        return self._result()
+
+    def _fit_all(self) -> None:
+        """Fit all parts for each split; a part for which there is no memory is left out."""
+        n_fits = len(self.trials) * len(self.settings.parts)
+        refused: dict[str, Exception] = {}
+        self.fitted = [{} for _ in self.trials]
+        for name in list(self.settings.parts):
+            start = self.now()
+            try:
+                for number, trial in enumerate(self.trials):
+                    done = len(self.fitted[0]) * len(self.trials) + number
+                    self.report("fitting without held-out examples", done, n_fits)
+                    part = trial.fit(name, self.settings, self.fitted[number])
+                    self.fitted[number] = self.fitted[number] | {name: part}
+            except (MemoryEstimateError, MemoryError) as error:
+                refused[name] = error.with_traceback(None)  # whose frames hold what was allocated
+                for parts in self.fitted:
+                    parts.pop(name, None)
+                continue
+            self._note_speed(name, self.now() - start)
+        self.report("fitting without held-out examples", n_fits, n_fits)
+        retrieving = [part for part in self.fitted[0].values() if part.retrieves_labels]
+        if not retrieving:
+            raise next(iter(refused.values()))
+        for name, reason in refused.items():
+            message = f"the model has no part {name!r}, for which there is too little memory: "
+            warnings.warn(RembrandtWarning(f"{message}{reason}", "parts"), stacklevel=2)
+        self.settings = self.settings.with_parts(list(self.fitted[0]))
+
+    def _note_speed(self, name: str, seconds: float) -> None:
+        """Remember how long a fit took next to its counted operations."""
+        counted = len(self.trials) * self._work(name, self.settings)
+        self.slowness[name] = seconds / max(counted, 1e-9)
+
+    def _work(self, name: str, settings: ModelSettings) -> float:
+        """Return the counted seconds of a fit."""
+        spec = settings.parts[name]
+        data = self.trials[0].fit_data.view(spec.view)
+        return KINDS[spec.kind].work(spec.settings, data).seconds
+
+    def _affordable_splits(self) -> None:
+        """Keep as many splits as leave time for the trials; one in any case."""
+        if not self.is_timed:
+            return
+        so_far = self.now() - self.begun
+        n_alternatives = sum(
+            len(choice.applied(spec.settings, self.fixed.get(name, ())))
+            for name, spec in self.settings.parts.items()
+            for choice in KINDS[spec.kind].choices(spec.settings, self.data.view(spec.view))
+        )
+        for_all = so_far * (1 + n_alternatives / max(1, len(self.settings.parts)))
+        share = (self.deadline - self.begun) / max(for_all, 1e-9)
+        n_kept = int(np.clip(len(self.trials) * share, 1, len(self.trials)))
+        self.trials = self.trials[:n_kept]
+        self.fitted = self.fitted[:n_kept]
+
+    def _vary(self, name: str) -> None:
+        """Try other settings of a part, each choice from the best so far."""
+        spec = self.settings.parts[name]
+        if not self.fitted[0][name].retrieves_labels:
+            return  # it does not rank all labels, so that it cannot be measured alone
+        first = self._measured(name, [parts[name] for parts in self.fitted])
+        self.measures[name] = first
+        self._record(name, self.settings, first, "chosen", None)
+        best_record = self.records[-1]
+        for choice in KINDS[spec.kind].choices(spec.settings, self.data.view(spec.view)):
+            before = self.settings.parts[name].settings
+            for candidate in choice.applied(before, self.fixed.get(name, ())):
+                settings = self.settings.with_part(name, candidate)
+                record = self._try(name, settings)
+                if record is not None and record["outcome"] == "chosen":
+                    best_record["outcome"] = "not chosen"
+                    best_record = record
+
+    def _try(self, name: str, settings: ModelSettings) -> Record | None:
+        """Fit and measure other settings of a part; keep them if they are better."""
+        expected = TIME_MARGIN * len(self.trials) * self.slowness[name]
+        expected *= self._work(name, settings)
+        if self.now() + expected > self.deadline:
+            self.ended = "there was no time for more"
+            return None
+        start = self.now()
+        parts = []
+        try:
+            for number, trial in enumerate(self.trials):
+                earlier = {
+                    other: part for other, part in self.fitted[number].items() if other != name
+                }
+                parts.append(trial.fit(name, settings, earlier))
+        except (MemoryEstimateError, MemoryError):
+            return None  # the settings so far fit into memory
+        seconds = self.now() - start
+        measures = self._measured(name, parts)
+        outcome = "not chosen"
+        if measures.better_than(self.measures[name]):
+            outcome = "chosen"
+            self.settings = settings
+            self.measures[name] = measures
+            for number, part in enumerate(parts):
+                self.fitted[number] = self.fitted[number] | {name: part}
+        self._record(name, settings, measures, outcome, seconds)
+        return self.records[-1]
+
+    def _measured(self, name: str, parts: list[Part]) -> Measures:
+        view = self.settings.parts[name].view
+        of_splits = [
+            trial.measure(part, view) for trial, part in zip(self.trials, parts, strict=True)
+        ]
+        return mean_measures(of_splits)
+
+    def _record(
+        self,
+        name: str,
+        settings: ModelSettings,
+        measures: Measures,
+        outcome: str,
+        seconds: float | None,
+    ) -> None:
+        spec = settings.parts[name]
+        record: Record = {
+            "part": name,
+            "words": KINDS[spec.kind].words(spec.settings),
+            "settings": as_json(vars(spec.settings)),
+            "rows": self.trials[0].fit_data.n,
+            "splits": len(self.trials),
+            "held_out": sum(trial.held_out.n for trial in self.trials),
+            **measures.facts(),
+            "outcome": outcome,
+        }
+        if self.is_timed and seconds is not None:
+            # Without a budget a model depends on the data and the seed alone, so times are no part
+            # of it.
+            record["seconds"] = seconds
+        self.records.append(record)
+        self.watch(Progress(self.records, self.now() - self.begun))
+
+    def _result(self) -> SearchResult:
+        """Blend the best parts."""
+        all_held_out = [trial.held_out for trial in self.trials]
+        Y = sparse.csr_array(sparse.vstack([held.Y for held in all_held_out], format="csr"))
+        held_out = replace(all_held_out[0], Y=Y)
+        chosen = self._blended(held_out)
+        seconds = self.now() - self.begun
+        self.watch(Progress(self.records, seconds, self.ended))
+        return SearchResult(
+            settings=self.settings,
+            learned=Learned(chosen.blend, chosen.threshold, self._begun_parts()),
+            trials=self.records,
+            held_out=chosen.held_out_measures(held_out.n),
+            calibration_error=chosen.calibration_error,
+            seconds=seconds if self.is_timed else 0.0,
+            ended=self.ended,
+        )
+
+    def _begun_parts(self) -> dict[str, Part]:
+        """Return what the fit to all examples keeps of parts that saw nearly all of them."""
+        if len(self.trials) > 1 or self.trials[0].fitted_share < NEARLY_ALL:
+            return {}
+        begun = {}
+        for name, part in self.fitted[0].items():
+            spec = self.settings.parts[name]
+            kept = KINDS[spec.kind].kept(part, spec.settings)
+            if kept is not None:
+                begun[name] = kept
+        return begun
+
+    def _blended(self, held_out: Examples) -> Blended:
+        """Learn the blend of all parts on the held-out rows of all splits."""
+        views = {name: spec.view for name, spec in self.settings.parts.items()}
+        ranked = [
+            trial.ranked_hits(parts, views)
+            for trial, parts in zip(self.trials, self.fitted, strict=True)
+        ]
+        ranked_hits = {name: np.vstack([hits[name] for hits in ranked]) for name in ranked[0]}
+        lengths = choose_list_lengths(ranked_hits)
+        listed = []
+        unlisted = []
+        n_splits = len(self.trials)
+        for number, trial in enumerate(self.trials):
+            self.report("blending", number, n_splits)
+            candidates, sample = trial.candidates(
+                self.fitted[number], views, lengths, self.settings.seed
+            )
+            listed.append(candidates)
+            unlisted.append(sample)
+        self.report("blending", n_splits, n_splits)
+        return blended(
+            Candidates.joined(listed),
+            UnlistedSample.joined(unlisted),
+            held_out,
+            self.settings.threshold,
+            lengths,
+            ranked_hits,
+        )

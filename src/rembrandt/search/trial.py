@@ -1,0 +1,106 @@
+"""Fit parts to one side of a split, and score the other side with them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy import sparse
+
+from rembrandt.blend import (
+    LIST_LENGTH,
+    Candidates,
+    UnlistedSample,
+    collect,
+    log_frequencies_of,
+    sample_unlisted,
+)
+from rembrandt.data.examples import Examples
+from rembrandt.declarations import ModelSettings
+from rembrandt.engines.backend import CPU, Backend
+from rembrandt.fitting import check_memory, fit_part
+from rembrandt.linalg import Array
+from rembrandt.linalg.blocks import spans
+from rembrandt.metrics.hits import hits
+from rembrandt.parts.protocol import NO_PARTS, Labels, Part, Shared
+from rembrandt.search.holdout import Split
+from rembrandt.search.measures import KS, Measures, measure_labels
+
+
+class Trial:
+    """One split: a trial of settings is the fit of a part to fewer examples."""
+
+    def __init__(self, data: Examples, split: Split, backend: Backend = CPU) -> None:
+        self.fitted_share = len(split.fit) / data.n
+        self.fit_data = data.take(split.fit)
+        self.held_out = data.take(split.held_out)
+        self.backend = backend.in_memory()
+        # The embedding, and the sums over rows, of the last candidate.
+        self._shared: dict[str, Shared] = {}
+
+    def fit(
+        self, name: str, settings: ModelSettings, earlier: Mapping[str, Part] = NO_PARTS
+    ) -> Part:
+        """Fit a part, and move it to the backend on which it is then measured."""
+        check_memory(self.fit_data, settings.with_parts([name]), self.backend)
+        shared = self._shared.setdefault(name, Shared(capacity=1))
+        part = fit_part(name, self.fit_data, settings, self.backend, earlier=earlier, shared=shared)
+        return part.on(self.backend)
+
+    def forget(self) -> None:
+        """Free what candidates share."""
+        self._shared.clear()
+
+    def measure(self, part: Part, view: str) -> Measures:
+        """Measure a part by itself."""
+        labels = self._best_labels(part, view, max(KS))
+        return measure_labels(self.held_out, labels)
+
+    def ranked_hits(self, parts: Mapping[str, Part], views: Mapping[str, str]) -> dict[str, Array]:
+        """Return the hits (n × ranks) of the best labels of every part that finds them itself."""
+        listing = {name: part for name, part in parts.items() if part.retrieves_labels}
+        depth = LIST_LENGTH * len(listing)
+        ranked = {}
+        for name, part in listing.items():
+            labels = self._best_labels(part, views[name], depth)
+            ranked[name] = np.asarray(hits(self.held_out.Y, labels))
+        return ranked
+
+    def _best_labels(self, part: Part, view: str, k: int) -> Labels:
+        blocks = self.held_out.view(view).X.blocks(part.block_rows)
+        return np.vstack([part.top(part.prepare(X), k)[0] for _, X in blocks])
+
+    def candidates(
+        self,
+        parts: dict[str, Part],
+        views: Mapping[str, str],
+        list_lengths: Mapping[str, int],
+        seed: int,
+    ) -> tuple[Candidates, UnlistedSample]:
+        """Return the listed labels of the held-out rows, scored by every part, and a sample of the
+        others.
+        """
+        counts = np.bincount(self.fit_data.Y.indices, minlength=self.fit_data.n_labels)
+        log_frequencies = log_frequencies_of(counts, self.fit_data.n)
+        rng = np.random.default_rng(seed)
+        listed = []
+        unlisted = []
+        block_rows = min(part.block_rows for part in parts.values())
+        rows = self.held_out.rows
+        for span in spans(self.held_out.n, block_rows):
+            block = rows[span]
+            prepared = {name: part.prepare(block.view(views[name])) for name, part in parts.items()}
+            candidates = collect(parts, prepared, log_frequencies, list_lengths)
+            true_labels = padded_lists(self.held_out.Y[span])
+            listed.append(candidates)
+            unlisted.append(
+                sample_unlisted(parts, prepared, candidates, true_labels, log_frequencies, rng)
+            )
+        return Candidates.joined(listed), UnlistedSample.joined(unlisted)
+
+
+def padded_lists(Y: sparse.csr_array) -> Labels:
+    """Return the labels of each row, -1 after the last."""
+    sizes = np.diff(Y.indptr)
+    lists = np.full((Y.shape[0], max(1, int(sizes.max(initial=0)))), -1, dtype=np.int64)
+    positions = np.arange(Y.nnz) - np.repeat(Y.indptr[:-1], sizes)
+    lists[np.repeat(np.arange(Y.shape[0]), sizes), positions] = Y.indices
+    return lists

@@ -1,0 +1,125 @@
+"""More examples and labels for a fitted model: each part learns what it can, and what it misses is
+reported.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from rembrandt.data.examples import Examples
+from rembrandt.errors import SettingsError
+from rembrandt.linalg import Array
+from rembrandt.metrics.percent import percent
+from rembrandt.model.facts import UpdateFacts
+from rembrandt.model.model import Model
+from rembrandt.parts.protocol import Part, Update
+from rembrandt.parts.registry import KINDS
+from rembrandt.progress import Report, silent
+
+# Share of the weight of new labels that the embedding may miss, beyond that of the labels of the
+# fit.
+MAX_OUTSIDE = 0.1
+# Examples added since the fit, relative to those of the fit, from which a refit is due.
+MAX_ADDED = 1.0
+
+
+def update_model(
+    model: Model,
+    examples: Examples,
+    new_classes: Array,
+    report: Report = silent,
+    history: Examples | None = None,
+) -> Model:
+    """Return ``model`` after more examples.
+
+    The columns of ``examples.Y`` are the labels of the model followed by the new ones,
+    ``new_classes``. ``history`` are the examples that the model was fitted to, with the same
+    columns; without them these are taken to have none of the new labels.
+    """
+    if history is None and not any(_learns_alone(name, model) for name in model.parts):
+        raise SettingsError(
+            "this model has trees alone, which learn from old and new examples together; give the "
+            "old ones as history, or fit again with all examples",
+            "history",
+        )
+    n_new = len(new_classes)
+    classes = np.concatenate([model.classes, new_classes]) if n_new else model.classes
+    counts = np.bincount(examples.Y.indices, minlength=examples.Y.shape[1])
+    parts: dict[str, Part] = {}
+    missed: list[str] = []
+    for name, part in model.parts.items():
+        spec = model.settings.parts[name]
+        update = Update(
+            examples=examples.view(spec.view),
+            history=None if history is None else history.view(spec.view),
+            settings=spec.settings,
+            label_counts=model.label_counts,
+            n_train=model.n_train,
+            others={other: model.parts[other] for other in model.parts if other != name},
+            seed=model.settings.seed,
+            report=report,
+        )
+        updated = KINDS[spec.kind].update(part, update)
+        parts[name] = updated.part
+        missed += updated.missed
+    threshold = model.threshold
+    if not isinstance(threshold, float):
+        threshold = np.append(threshold, np.full(n_new, np.median(threshold)))
+    old_counts = np.append(model.label_counts, np.zeros(n_new, model.label_counts.dtype))
+    facts = UpdateFacts(n_new, examples.n, outside(model, counts), tuple(missed))
+    no_texts = [""] * n_new
+    return replace(
+        model,
+        classes=classes,
+        parts=parts,
+        titles=model.titles and [*model.titles, *no_texts],
+        descriptions=model.descriptions and [*model.descriptions, *no_texts],
+        threshold=threshold,
+        label_counts=old_counts + counts,
+        n_train=model.n_train + examples.n,
+        facts=model.facts.with_update(facts),
+    )
+
+
+def _learns_alone(name: str, model: Model) -> bool:
+    """Whether a part learns new labels from new examples alone."""
+    return KINDS[model.settings.parts[name].kind].learns_without_history
+
+
+def outside(model: Model, counts: Array) -> float:
+    """Return how much less of labels with these counts the embedding holds than of those it was
+    fitted to, 0 to 1.
+
+    The embedding holds the squared length of a label's row of ``V``, and nothing of labels that
+    were added later.
+    """
+    if not model.has_label_vectors:
+        return 0.0
+    n_fitted = model.n_labels - sum(update.n_labels for update in model.facts.updates)
+    vectors, _ = model.label_vectors
+    held = np.square(vectors[:n_fitted], dtype=np.float64).sum(axis=1)
+    old_counts = model.label_counts[:n_fitted]
+    before = held @ old_counts / max(1, old_counts.sum())
+    after = held @ counts[:n_fitted] / max(1, counts.sum())
+    if before <= 0 or not counts.sum():
+        return 0.0
+    return float(max(0.0, 1 - after / before))
+
+
+def refit_due(model: Model) -> str | None:
+    """Return why the model should be fitted again, once updates have left the fit behind."""
+    updates = model.facts.updates
+    n_added = model.facts.n_updated
+    missed = sum(update.n_examples * update.outside for update in updates) / max(1, n_added)
+    if missed > MAX_OUTSIDE:
+        return (
+            f"{percent(missed, 0)} of the weight of the labels in the updates lies outside the "
+            "embedding, which was fitted before them; fit again with all examples to give them "
+            "directions of their own"
+        )
+    if n_added > MAX_ADDED * (model.n_train - n_added):
+        return (
+            f"{n_added:,} of the {model.n_train:,} examples were added by updates after the model "
+            "was fitted; fit again with all of them"
+        )
+    return None
