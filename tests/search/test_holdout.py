@@ -130,6 +130,19 @@ class TestTogether:
             assert len(split.held_out) == 100
             assert np.isin(y[split.held_out], y[split.fit]).all()
 
+    @pytest.mark.parametrize("n_texts", [1, 3])
+    def test_equal_texts_are_held_out_in_the_shares_of_their_labels(self, n_texts):
+        rng = np.random.default_rng(0)
+        y = rng.integers(0, 5, 500) + 5 * np.repeat(np.arange(n_texts), 500 // n_texts + 1)[:500]
+        X = np.eye(n_texts)[y // 5]
+        splits = splits_of(examples(X, y), 0)
+        assert len(splits) == 3
+        for split in splits:
+            assert len(split.held_out) == 83
+            shares = np.bincount(y[split.held_out], minlength=5 * n_texts) / 83
+            expected = np.bincount(y, minlength=5 * n_texts) / 500
+            np.testing.assert_allclose(shares, expected, atol=1.5 / 83)
+
 
 class TestTimes:
     def test_the_latest_examples_are_held_out_in_one_split(self):

@@ -47,11 +47,12 @@ def splits_of(data: Examples, seed: int, n_splits: int | None = None) -> list[Sp
     groups = None if data.groups is None else data.groups[rows]
     vectors = [block[rows] for block in data.vectors]
     keys = content_groups(data.X[rows], groups, vectors)
+    if groups is None and len(np.unique(keys)) == 1:
+        return _drawn_evenly(data, rows, keys, n_held_out, n_splits)
     splits = _drawn(rows, keys, n_held_out, n_splits, seed)
     if groups is None and _hides_most_labels(data, splits[0]):
         # Each label has one text, which occurs many times.
-        keys = np.arange(len(rows), dtype=np.uint64)
-        splits = _drawn(rows, keys, n_held_out, n_splits, seed)
+        return _drawn_evenly(data, rows, keys, n_held_out, n_splits)
     return splits
 
 
@@ -76,6 +77,27 @@ def _drawn(
     for number in range(n_splits):
         remaining, held_out = draw_by_key(keys, n_held_out, seed + 1 + number)
         splits.append(Split(rows[remaining], rows[held_out]))
+    return splits
+
+
+def _drawn_evenly(
+    data: Examples, rows: RowIndices, keys: np.ndarray, n_held_out: int, n_splits: int
+) -> list[Split]:
+    """Hold out the same share of the rows that are equal in features and in labels.
+
+    Where equal features come with different labels, the frequencies of the labels are all that can
+    be learned. Rows drawn at random would have more of the labels that the others have fewer of,
+    and a blend would learn that frequent labels are less likely.
+    """
+    label_codes = np.random.default_rng(0).standard_normal(data.n_labels)
+    order = np.lexsort((data.Y[rows] @ label_codes, keys))
+    splits = []
+    for number in range(n_splits):
+        offset = (number + 0.5) / n_splits
+        positions = (np.arange(n_held_out) + offset) * len(rows) / n_held_out
+        is_held = np.zeros(len(rows), dtype=bool)
+        is_held[order[positions.astype(np.int64)]] = True
+        splits.append(Split(rows[~is_held], rows[is_held]))
     return splits
 
 
