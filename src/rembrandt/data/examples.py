@@ -14,7 +14,7 @@ from rembrandt.data.views import Views
 from rembrandt.errors import DataError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import is_sparse
-from rembrandt.settings.view_names import FEATURES, vector_views
+from rembrandt.settings.view_names import FEATURES, TEXTS, vector_views
 
 Array = NDArray[Any]
 # Dense rows that are compared at a time.
@@ -33,6 +33,10 @@ class Examples:
     groups: Array | None = None  # numbers; rows of a group are held out together
     times: Array | None = None  # numbers; the latest rows are held out
     vectors: tuple[Rows, ...] = ()  # blocks of vectors beside the features
+    texts: NDArray[np.object_] | None = None  # that the features were made from
+    # Of each label, "" where there is none; None where no label has one.
+    label_names: list[str] | None = None
+    label_descriptions: list[str] | None = None
 
     @property
     def n(self) -> int:
@@ -45,11 +49,13 @@ class Examples:
     @property
     def rows(self) -> Views:
         """The rows, in memory, as prediction takes them."""
-        return Views(self.X[:], tuple(block[:] for block in self.vectors))
+        return Views(self.X[:], tuple(block[:] for block in self.vectors), self.texts)
 
     def view(self, name: str) -> "Examples":
-        """Return the examples with the features of one view."""
-        if name == FEATURES:
+        """Return the examples with the features of one view; parts that read texts take them
+        from `texts`.
+        """
+        if name in (FEATURES, TEXTS):
             return self
         number = vector_views(len(self.vectors)).index(name)
         return replace(self, X=self.vectors[number])
@@ -58,7 +64,7 @@ class Examples:
         """Return the examples at these positions, in memory."""
         taken: dict[str, Any] = {"X": as_rows(self.X[index]), "Y": self.Y[index]}
         taken["vectors"] = tuple(as_rows(block[index]) for block in self.vectors)
-        for name in ("weights", "groups", "times"):
+        for name in ("weights", "groups", "times", "texts"):
             values = getattr(self, name)
             if values is not None:
                 taken[name] = values[index]

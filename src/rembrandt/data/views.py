@@ -1,16 +1,20 @@
-"""Rows with named views: the features, and vectors that were given beside them.
+"""Rows with named views: the features, vectors that were given beside them, and the texts that the
+features were made from.
 
-Each part of a model reads one view. Texts become features before a model sees them.
+Each part of a model reads one view.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rembrandt.errors import DataError
 from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import Matrix
-from rembrandt.settings.view_names import FEATURES, vector_views
+from rembrandt.settings.view_names import FEATURES, TEXTS, vector_views
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,7 @@ class Views:
 
     features: Matrix
     vectors: tuple[Any, ...] = ()
+    texts: NDArray[np.object_] | None = None  # where a part reads them
 
     @property
     def n(self) -> int:
@@ -29,12 +34,16 @@ class Views:
         return len(self.vectors) > 0
 
     def __getitem__(self, rows: Any) -> "Views":
-        return Views(self.features[rows], tuple(block[rows] for block in self.vectors))
+        vectors = tuple(block[rows] for block in self.vectors)
+        texts = None if self.texts is None else self.texts[rows]
+        return Views(self.features[rows], vectors, texts)
 
-    def view(self, name: str) -> Matrix:
-        """Return the matrix of a view."""
+    def view(self, name: str) -> Any:
+        """Return what a view holds: a matrix, or an array of texts."""
         if name == FEATURES:
             return self.features
+        if name == TEXTS:
+            return self.texts
         return self.vectors[vector_views(len(self.vectors)).index(name)]
 
 
@@ -43,6 +52,13 @@ def as_views(rows: Any) -> Views:
     if isinstance(rows, Views):
         return rows
     return Views(rows)
+
+
+def as_texts(X: Any) -> NDArray[np.object_]:
+    """Return texts as an array that rows can be taken from."""
+    texts = np.empty(len(X), dtype=object)
+    texts[:] = list(X)
+    return texts
 
 
 def is_blocks(X: Any) -> bool:

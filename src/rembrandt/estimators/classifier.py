@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from rembrandt.data import Dataset
 from rembrandt.data.arrays import move_columns
 from rembrandt.data.examples import Examples, numbered
-from rembrandt.data.labels import LabelIndex, Title, as_labels, check_titles
+from rembrandt.data.labels import LabelIndex, Title, as_labels, check_titles, titles_of
 from rembrandt.data.rows import array_digest, as_rows, is_rows
 from rembrandt.data.targets import (
     Targets,
@@ -26,7 +26,7 @@ from rembrandt.data.targets import (
     named_targets,
     read_targets,
 )
-from rembrandt.data.views import Views, check_blocks, is_blocks
+from rembrandt.data.views import Views, as_texts, check_blocks, is_blocks
 from rembrandt.declarations import ModelSettings, PartName, Threshold, as_json
 from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
@@ -293,9 +293,11 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         with bars(self.verbose > 0) as report, checkpoints_in(checkpoint) as checkpoints:
             data, text = self._read(X, lambda: named_targets(y, classes), sample_weight, report)
             data = _with_held_out_columns(data, groups, times)
+            if label_names is not None:
+                if isinstance(label_names, Mapping):
+                    check_titles(label_names, data.classes.tolist())
+                data = _with_label_names(data, label_names)
             self._fit(data, text, report, checkpoints)
-        if label_names is not None:
-            self.set_label_names(label_names)
         return self
 
     def fit_dataset(
@@ -338,10 +340,10 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
                 data.inputs, lambda: dataset_targets(data), data.weights, report
             )
             examples = _with_held_out_columns(examples, groups, times)
+            if data.label_names:
+                examples = _with_label_names(examples, data.label_names)
             self._fit(examples, text, report, checkpoints, watch, settings)
         self.feature_names_ = data.feature_names
-        if data.label_names:
-            name_labels(self, data.label_names)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -910,7 +912,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         features = blocks[0]
         # A store remembers how its texts became features.
         text: TextFeatures | None = getattr(features, "text", None)
+        texts = None
         if is_text(features):
+            texts = as_texts(features)
             text = TextFeatures()
             if self.text is not None:
                 text = TextFeatures(**self.text.get_params())
@@ -921,7 +925,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         targets = read()
         self._dense_target = targets.dense
         data = self._examples(rows, targets, sample_weight)
-        return replace(data, vectors=tuple(as_rows(block) for block in vectors)), text
+        data = replace(data, vectors=tuple(as_rows(block) for block in vectors), texts=texts)
+        return data, text
 
     def _fit(
         self,
@@ -957,7 +962,13 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             held_out=result.held_out,
             calibration_error=result.calibration_error,
         )
-        self.model_ = replace(model, text=text, facts=facts)
+        self.model_ = replace(
+            model,
+            text=text,
+            facts=facts,
+            titles=data.label_names,
+            descriptions=data.label_descriptions,
+        )
         self.selection_ = result.trials
         self.tallies_ = backend.tallies
         self.feature_names_ = None
@@ -1041,7 +1052,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         """Return rows with labels and weights as examples."""
         if isinstance(rows, Views):
             data = self._examples(as_rows(rows.features), targets, sample_weight)
-            return replace(data, vectors=tuple(as_rows(block) for block in rows.vectors))
+            vectors = tuple(as_rows(block) for block in rows.vectors)
+            return replace(data, vectors=vectors, texts=rows.texts)
         return self._examples(as_rows(rows), targets, sample_weight)
 
     def _fingerprint(self, data: Examples) -> dict[str, Any]:
@@ -1078,6 +1090,14 @@ def _with_held_out_columns(data: Examples, groups: Any, times: Any) -> Examples:
         groups=numbered("groups", groups, data.n),
         times=numbered("times", times, data.n),
     )
+
+
+def _with_label_names(
+    data: Examples, label_names: Mapping[Any, Title] | Iterable[Title]
+) -> Examples:
+    """Return examples whose labels have names and descriptions."""
+    names, descriptions = titles_of(data.classes.tolist(), label_names)
+    return replace(data, label_names=names, label_descriptions=descriptions)
 
 
 def _warn_if_large(settings: ModelSettings) -> None:

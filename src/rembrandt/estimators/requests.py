@@ -16,7 +16,7 @@ from rembrandt.data import Dataset
 from rembrandt.data.arrays import move_columns
 from rembrandt.data.labels import Title, titles_of
 from rembrandt.data.targets import is_matrix, read_targets
-from rembrandt.data.views import Views, check_blocks, is_blocks
+from rembrandt.data.views import Views, as_texts, check_blocks, is_blocks
 from rembrandt.engines.backend import CPU, backend_for, is_dask
 from rembrandt.errors import DataError, SettingsError
 from rembrandt.estimators.inputs import check_input
@@ -52,7 +52,12 @@ def rows_of(classifier: "RembrandtClassifier", X: Any, report: Report = silent) 
     features = classifier._matrix(_features_of(classifier, blocks[0], report))
     vectors = tuple(vector_block(block) for block in blocks[1:])
     check_blocks(features, vectors, widths)
-    return Views(features, vectors)
+    texts = None
+    if classifier.model_.reads_texts:
+        if not is_text(blocks[0]):
+            raise DataError("the model reads texts; give the texts, not a matrix of their features")
+        texts = as_texts(blocks[0])
+    return Views(features, vectors, texts)
 
 
 def _features_of(classifier: "RembrandtClassifier", X: Any, report: Report) -> Any:

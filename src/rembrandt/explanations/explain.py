@@ -22,7 +22,7 @@ from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
 from rembrandt.parts.contributions import Contributions, secant
 from rembrandt.predict import scored_labels
-from rembrandt.settings.view_names import FEATURES
+from rembrandt.settings.view_names import FEATURES, TEXTS
 
 Columns = NDArray[np.int64]
 # Stands for all dimensions of an encoder.
@@ -113,7 +113,8 @@ def explain_row(model: Model, row: Views, labels: Columns) -> tuple[Contribution
     explained = {}
     for name, part in model.parts.items():
         view = model.settings.parts[name].view
-        explained[name] = part.explain(as_csr(row.view(view)), labels)
+        entry = row.view(view)
+        explained[name] = part.explain(entry if view == TEXTS else as_csr(entry), labels)
     empty = np.stack([_bounded(contributions.base) for contributions in explained.values()])
     start = log_odds_of(empty)
     end = scored.log_odds_of_parts

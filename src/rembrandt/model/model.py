@@ -22,7 +22,7 @@ from rembrandt.metrics import inverse_propensity
 from rembrandt.model.facts import Facts
 from rembrandt.parts.protocol import Part
 from rembrandt.progress import Report, silent
-from rembrandt.settings.view_names import FEATURES
+from rembrandt.settings.view_names import FEATURES, TEXTS
 
 # Directions of label vectors that are derived from label weights, and additional columns of the
 # eigensolver.
@@ -66,9 +66,14 @@ class Model:
         widths = {
             spec.view: self.parts[name].n_features
             for name, spec in self.settings.parts.items()
-            if spec.view != FEATURES
+            if spec.view not in (FEATURES, TEXTS)
         }
         return tuple(widths.values())
+
+    @cached_property
+    def reads_texts(self) -> bool:
+        """Whether a part reads the texts themselves."""
+        return any(spec.view == TEXTS for spec in self.settings.parts.values())
 
     @cached_property
     def labels(self) -> LabelIndex:

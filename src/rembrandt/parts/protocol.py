@@ -4,8 +4,8 @@ A part is one way to score labels for rows. Its *kind* (`PartKind`) says which s
 what they cost and how it is fitted; what a fit returns is a `Part`. Everything that concerns one
 kind is in its folder, and nothing outside asks which kind a part is.
 
-A part reads one *view* of the rows (`rembrandt.data.views`): the features, or vectors that were
-given beside them. Two parts of the same kind can stand in one model, on different views.
+A part reads one *view* of the rows (`rembrandt.data.views`): the features, vectors that were given
+beside them, or the texts. Two parts of the same kind can stand in one model, on different views.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,6 @@ from scipy import sparse
 from rembrandt.data.examples import Examples
 from rembrandt.engines.backend import CPU, Backend
 from rembrandt.linalg import Array
-from rembrandt.linalg.sparse import Matrix
 from rembrandt.memory import Shape
 from rembrandt.parts.allowance import Allowance, Work
 from rembrandt.parts.contributions import Contributions
@@ -64,8 +63,11 @@ class Part(ABC):
         return SCORED_BLOCK_ROWS
 
     @abstractmethod
-    def prepare(self, X: Matrix) -> Any:
-        """Compute what `top`, `at`, `every` and `likelihood` share for these rows, once."""
+    def prepare(self, X: Any) -> Any:
+        """Compute what `top`, `at`, `every` and `likelihood` share for these rows, once.
+
+        ``X`` is what the view of the part holds: a matrix, or an array of texts.
+        """
 
     @abstractmethod
     def top(self, rows: Any, k: int) -> tuple[Labels, Array]:
@@ -97,9 +99,9 @@ class Part(ABC):
         return scores
 
     @abstractmethod
-    def explain(self, row: sparse.csr_array, labels: Labels) -> Contributions:
-        """Return what every stored entry of ``row`` (1 × d) adds to the likelihoods of ``labels``
-        (m).
+    def explain(self, row: Any, labels: Labels) -> Contributions:
+        """Return what every stored entry of ``row`` (1 × d, or an array of one text) adds to the
+        likelihoods of ``labels`` (m).
         """
 
     @abstractmethod

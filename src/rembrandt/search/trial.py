@@ -65,8 +65,12 @@ class Trial:
         return ranked
 
     def _best_labels(self, part: Part, view: str, k: int) -> Labels:
-        blocks = self.held_out.view(view).X.blocks(part.block_rows)
-        return np.vstack([part.top(part.prepare(X), k)[0] for _, X in blocks])
+        rows = self.held_out.rows
+        lists = []
+        for span in spans(self.held_out.n, part.block_rows):
+            prepared = part.prepare(rows[span].view(view))
+            lists.append(part.top(prepared, k)[0])
+        return np.vstack(lists)
 
     def candidates(
         self,

@@ -2,6 +2,7 @@
 
 FEATURES = "features"
 VECTORS = "vectors"
+TEXTS = "texts"
 
 
 def vector_views(n_blocks: int) -> list[str]:
