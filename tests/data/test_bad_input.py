@@ -70,7 +70,7 @@ CASES = [
     ("a.tsv", b"text\tlabel\n", TABLE, None, "no examples"),
     ("a.tsv", b"title\tmesh\na\tb\n", TABLE, 1, "no column 'text'; the columns are title, mesh"),
     ("a.csv", b"text,text,label\na,b,c\n", TABLE, 1, "two columns are called 'text'"),
-    ("a.tsv", b"title\tmesh\na\tb\n", {}, None, "column with the text.*title, mesh"),
+    ("a.tsv", b"title\tmesh\na\tb\n", {}, None, "column with the labels.*title, mesh"),
     (
         "a.tsv",
         b"title\tmesh\na\tb\n",
@@ -84,7 +84,7 @@ CASES = [
     ("a.jsonl", b'{"text": "\\ud800", "label": "a"}\n', TABLE, 1, "surrogate"),
     ("a.jsonl", b'{"title": "a"}\n', TABLE, None, "no row has 'text'; the names found are title"),
     ("a.parquet", b"PAR1 not really", TABLE, None, "not a whole Parquet file"),
-    ("a.jsonl", b"[" * 200_000 + b"\n", TABLE, 1, "not JSON"),
+    ("a.jsonl", b"[" * 200_000 + b"\n", TABLE, 1, "expected an object"),
     ("a.npz", b"nothing", {"labels": "a.npz"}, None, "not an .npz file"),
     ("a.npz", b"nothing", {}, None, "name it, as in"),
     ("a.xyz", b"what is this\n", {}, None, "set format to one of"),

@@ -148,7 +148,7 @@ class TestPredict:
 
     def test_vectors_for_a_model_without_them_are_refused(self):
         classifier = classifier_of(preset="fast").fit(TEXTS, LABELS)
-        with pytest.raises(DataError, match=r"1 blocks of vectors .* fitted with 0"):
+        with pytest.raises(DataError, match=r"1 block of vectors .* fitted with 0"):
             classifier.predict(NEW)
 
 

@@ -42,7 +42,10 @@ def data_lines(data: Dataset, source: str) -> list[str]:
     labels = counted(data.n_labels, "label")
     per_example = data.Y.nnz / max(1, data.n_examples)
     counts = f"{examples}, {labels}, {per_example:.1f} per example"
-    return [f"Read {source}: {counts} ({data.task}).", *data.notes.sentences()]
+    lines = [f"Read {source}: {counts} ({data.task})."]
+    if data.columns is not None and data.columns.chosen:
+        lines.append(data.columns.sentence())
+    return lines + data.notes.sentences()
 
 
 def saved_line(path: Path, seconds: float, what: str = "Fitted") -> str:

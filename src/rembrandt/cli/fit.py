@@ -135,14 +135,18 @@ def _cost_lines(classifier: RembrandtClassifier) -> list[str]:
 
 def _next_steps(classifier: RembrandtClassifier, output: Path, reading: Reading) -> list[str]:
     """Return commands that use the model."""
-    encoder = []
+    needed = []  # what a model does not remember
     if reading.encoder is not None:
-        encoder = ["--encoder", reading.encoder]
+        needed += ["--encoder", reading.encoder]
+    if reading.vectors is not None:
+        needed += ["--vectors", f"VECTORS{reading.vectors.suffix}"]
+    if reading.encoding is not None:
+        needed += ["--encoding", reading.encoding]
     most_frequent = int(classifier.label_counts_.argmax())
     label = classifier.model_.labels.title(most_frequent)
     steps = [
-        command("predict", output, "FILE", *encoder),
-        command("evaluate", output, "FILE", *encoder),
+        command("predict", output, "FILE", *needed),
+        command("evaluate", output, "FILE", *needed),
         command("neighbors", output, label),
     ]
     return [f"  {step}" for step in steps]

@@ -7,14 +7,17 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+import typer
+
 from rembrandt.cli.options import DATA, flag, option
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, RembrandtWarning
 from rembrandt.progress import Report
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ Format = Literal[
     "csv",
     "tsv",
     "jsonl",
+    "json",
+    "xlsx",
     "parquet",
     "npz",
     "lines",
@@ -64,6 +69,10 @@ class TextReading:
     delimiter: Annotated[
         str | None,
         option("Delimiter of a CSV file; else detected.", DATA, metavar="C", callback=_tabs),
+    ] = None
+    encoding: Annotated[
+        str | None,
+        option("Encoding of a text file, such as cp1252; else UTF-8 or UTF-16.", DATA, metavar="E"),
     ] = None
     vectors: Annotated[
         Path | None,
@@ -114,6 +123,7 @@ class Reading(TextReading):
         facts = asdict(self)
         facts["vectors"] = None
         facts["encoder"] = None
+        facts["encoding"] = None  # read in the wrong one, a file in UTF-8 would be no error
         has_file_of_labels = self.format == "npz" or (self.labels or "").endswith(".npz")
         if has_file_of_labels:
             facts["labels"] = None
@@ -148,8 +158,11 @@ def read_training(
             raise DataError(message, parameter=["groups", "time"])
         data = catalogue.load(source, "train", report=report)
         return _with_vectors(data, reading), data_set_reading(source)
-    with _as_file(source) as path:
+    with as_file(source) as path:
         data = read(path, **reading.arguments(), id=id, report=report)
+        if data.columns is not None:
+            columns = data.columns
+            reading = replace(reading, text=list(columns.text), labels=columns.labels)
         return _with_vectors(data, reading), reading
 
 
@@ -167,9 +180,13 @@ def read_examples(
     if is_data_set(source):
         data = catalogue.load(source, "test", report=report)
         return _with_vectors(data, reading)
-    with _as_file(source) as path:
+    with as_file(source) as path:
         lines_are_texts = unlabelled and n_features is None
-        format = reading.format or _detected(path, lines_are_texts)
+        format: str | None = reading.format
+        if format is None and source == STANDARD_INPUT and lines_are_texts:
+            format = _format_of_input(path, reading)
+        if format is None:
+            format = _detected(path, lines_are_texts, reading.encoding)
         arguments = reading.arguments()
         arguments["format"] = format
         if unlabelled:
@@ -205,27 +222,53 @@ def data_set_reading(name: str) -> Reading:
     return Reading.from_json({**DATA_SETS[name].options, "format": None})
 
 
-def _detected(path: Path, lines_are_texts: bool) -> str:
+def _format_of_input(path: Path, reading: Reading) -> str | None:
+    """Return the format of texts on standard input, where its first line shows that it is a table.
+
+    Lines that have the same number of cells, without a known name, are read as texts, with a
+    warning.
+    """
+    from rembrandt.data.headers import looks_like_table, table_format
+
+    if not reading.text:
+        return None
+    format = table_format(path, reading.text, reading.encoding)
+    if format is not None:
+        columns = " and ".join(map(repr, reading.text))
+        typer.echo(
+            f"Standard input is read as {format.upper()}, with texts in {columns}.", err=True
+        )
+        return format
+    if looks_like_table(path, reading.encoding):
+        message = (
+            f"standard input looks like a table, but no line names the column {reading.text[0]!r}: "
+            "each line is read as one text; set text and format if it is a table"
+        )
+        warnings.warn(RembrandtWarning(message, ("text", "format")), stacklevel=2)
+    return None
+
+
+def _detected(path: Path, lines_are_texts: bool, encoding: str | None = None) -> str:
     """Return the format; a file that is in no format may be read as plain lines, but not one of
     features.
     """
     from rembrandt.data.detect import detect, is_sparse_text
 
     try:
-        format = detect(path) if path.is_file() else "auto"
+        format = detect(path, encoding) if path.is_file() else "auto"
     except DataError:
         if not lines_are_texts:
             raise
         return "lines"
     sparse_suffixes = (".vw", ".svm", ".svmlight", ".libsvm")
     is_ambiguous = format in ("vw", "repository", "svmlight") and path.suffix not in sparse_suffixes
-    if lines_are_texts and is_ambiguous and not is_sparse_text(path):
+    if lines_are_texts and is_ambiguous and not is_sparse_text(path, encoding):
         return "lines"
     return format
 
 
 @contextmanager
-def _as_file(source: str) -> Iterator[Path]:
+def as_file(source: str) -> Iterator[Path]:
     """Yield the named file, or a copy of standard input, because readers read the beginning
     twice.
     """

@@ -113,6 +113,26 @@ def is_missing(label: Any) -> bool:
     return label is None or type(label).__name__ in ("NAType", "NaTType")
 
 
+def is_lazy_column(values: Any) -> bool:
+    """Whether these are the values of a column that are not in memory as a list or an array: those
+    of a data set of Hugging Face, of Arrow and of polars.
+    """
+    if isinstance(values, list | tuple | np.ndarray) or is_sparse(values):
+        return False
+    package = type(values).__module__.split(".")[0]
+    has_rows = hasattr(values, "__len__") and hasattr(values, "__getitem__")
+    has_columns = hasattr(values, "columns") or hasattr(values, "column_names")
+    return package in ("datasets", "pyarrow", "polars") and has_rows and not has_columns
+
+
+def lazy_values(column: Any) -> list[Any]:
+    """The values of such a column, as values of Python."""
+    for name in ("to_pylist", "to_list"):
+        if hasattr(column, name):
+            return list(getattr(column, name)())
+    return list(column)
+
+
 def warn_missing(n_missing: int, n_rows: int) -> None:
     """Report labels that are missing."""
     message = (

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.arrays import Numbers, csr_rows
+from rembrandt.data.columns import TableColumns
 from rembrandt.data.dataset import Dataset, Notes, Task
 from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError
@@ -57,11 +58,12 @@ class Batch:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a file says about the columns of ids that have no names."""
+    """What a file says about the columns of ids that have no names, and about its own."""
 
     label_ids: list[str] | None = None
     feature_names: list[str] | None = None
     n_features: int = 0
+    table: TableColumns | None = None  # where texts and labels come from
 
 
 def datasets(
@@ -148,6 +150,7 @@ class _Collected:
             weights=_joined_weights(weights),
             notes=Notes(duplicate_features=repeated_features, duplicate_labels=repeated_labels),
             ids=ids or None,
+            columns=columns.table,
         )
 
 

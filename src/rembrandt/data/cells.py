@@ -1,4 +1,7 @@
-"""Cells of tables: CSV, TSV, JSON lines and Parquet, read in batches of rows."""
+"""Cells of tables: CSV, TSV, JSON, Excel and Parquet, read in batches of rows.
+
+In JSON and Parquet the name of a column may be a path, such as ``doc.title``.
+"""
 
 import csv
 import json
@@ -11,13 +14,17 @@ from typing import Any
 
 from rembrandt.data.arrays import is_missing
 from rembrandt.data.compressed import line_chunks
-from rembrandt.data.parquet import open_parquet, parquet_cells
+from rembrandt.data.json_rows import JsonRow, array_rows, line_rows, paths_of, value_at
+from rembrandt.data.parquet import column_paths, open_parquet, parquet_cells
+from rembrandt.data.sheets import sheet_rows
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
 _BATCH_ROWS = 10_000  # few enough that the cells of a batch take little memory
 _DELIMITERS = ",;\t"  # in order of preference
 _LONGEST_CELL = 2**31 - 1  # characters; the limit of the csv module is 131,072 by default
+
+_JSON_FORMATS = ("jsonl", "json")
 
 Cell = str | list[str | None] | None
 Cells = dict[str, list[Cell]]
@@ -30,6 +37,7 @@ class Table:
     path: Path
     format: str
     delimiter: str | None = None
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
@@ -40,14 +48,14 @@ class Table:
             )
 
     def columns(self) -> list[str]:
-        """The names of the columns."""
+        """The names of the columns; those of structures are paths."""
         if self.format == "parquet":
             with open_parquet(self.path) as file:
-                return list(file.schema_arrow.names)
-        if self.format == "jsonl":
+                return column_paths(file.schema_arrow)
+        if self.format in _JSON_FORMATS:
             names: dict[str, None] = {}  # a set that keeps the order
-            for _, row in _json_rows(self.path):
-                names.update(dict.fromkeys(row))
+            for _, row in self._json_rows():
+                names.update(dict.fromkeys(paths_of(row)))
             return list(names)
         rows = filter(None, self.rows())  # without empty lines
         first_rows = _take(rows, 1)
@@ -55,8 +63,8 @@ class Table:
 
     def batches(self, wanted: list[str], report: Report = silent) -> Iterator[Cells]:
         """The wanted columns of batches of rows."""
-        if self.format == "jsonl":
-            return _json_cells(self.path, wanted, report)
+        if self.format in _JSON_FORMATS:
+            return _json_cells(self.path, self._json_rows(report), wanted)
         columns = self.columns()
         for name in wanted:
             if name not in columns:
@@ -73,6 +81,10 @@ class Table:
             return parquet_cells(self.path, wanted, report)
         return self._delimited_cells(wanted, report)
 
+    def _json_rows(self, report: Report = silent) -> Iterator[JsonRow]:
+        read_rows = array_rows if self.format == "json" else line_rows
+        return read_rows(self.path, report, self.encoding)
+
     def _delimited_cells(self, wanted: list[str], report: Report) -> Iterator[Cells]:
         rows = filter(None, self.rows(report))  # without empty lines
         [names] = _take(rows, 1)
@@ -86,11 +98,13 @@ class Table:
             yield cells
 
     def rows(self, report: Report = silent) -> Any:
-        """An iterator over the rows of a CSV or TSV file.
+        """An iterator over the rows of a CSV, TSV or Excel file.
 
         TSV has no quoting: a quote is part of the text.
         """
-        lines = _lines(self.path, report)
+        if self.format == "xlsx":
+            return sheet_rows(self.path, report)
+        lines = _lines(self.path, report, self.encoding)
         if self.format == "tsv":
             return csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
         delimiter = self.delimiter or self._detected_delimiter()
@@ -98,7 +112,7 @@ class Table:
 
     def _detected_delimiter(self) -> str:
         """The delimiter that gives the first line the most columns, a comma if several do."""
-        lines = (line for line in _lines(self.path) if line.strip())
+        lines = (line for line in _lines(self.path, encoding=self.encoding) if line.strip())
         first_line = list(islice(lines, 1))
 
         def n_columns(delimiter: str) -> int:
@@ -123,9 +137,9 @@ class Table:
         )
 
 
-def _lines(path: Path, report: Report = silent) -> Iterator[str]:
+def _lines(path: Path, report: Report = silent, encoding: str | None = None) -> Iterator[str]:
     """The lines of a file, with their ends."""
-    for chunk in line_chunks(path, report):
+    for chunk in line_chunks(path, report, encoding=encoding):
         yield from StringIO(chunk.text(), newline="")
 
 
@@ -140,45 +154,25 @@ def _take(rows: Iterator[list[str]], n: int) -> list[list[str]]:
         csv.field_size_limit(limit)
 
 
-def _json_cells(path: Path, wanted: list[str], report: Report) -> Iterator[Cells]:
+def _json_cells(path: Path, rows: Iterator[JsonRow], wanted: list[str]) -> Iterator[Cells]:
     """Columns of batches.
 
     A name that some rows lack is a missing value; one that no row has is an error.
     """
-    rows = _json_rows(path, report)
     names: dict[str, None] = {}  # a set that keeps the order
     missing = set(wanted)
     while batch := list(islice(rows, _BATCH_ROWS)):
         if missing:
             for _, row in batch:
-                names.update(dict.fromkeys(row))
+                names.update(dict.fromkeys(paths_of(row)))
             missing -= names.keys()
         cells: Cells = {}
         for name in wanted:
-            cells[name] = [_json_cell(path, line, name, row.get(name)) for line, row in batch]
+            cells[name] = [_json_cell(path, line, name, value_at(row, name)) for line, row in batch]
         yield cells
     for name in wanted:
         if names and name in missing:
             raise DataError(f"no row has {name!r}; the names found are {', '.join(names)}", path)
-
-
-def _json_rows(path: Path, report: Report = silent) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The line and the object of each row; empty lines are skipped."""
-    for chunk in line_chunks(path, report):
-        for line, text in enumerate(chunk.text().split("\n"), chunk.line):
-            if not text.strip():
-                continue
-            try:
-                row = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                raise DataError(
-                    f"this line is not JSON ({error}); expected one object per line", path, line
-                ) from error
-            if not isinstance(row, dict):
-                raise DataError(
-                    f"found {text.strip()[:40]!r}; expected one object per line", path, line
-                )
-            yield line, row
 
 
 def _json_cell(path: Path, line: int, name: str, value: Any) -> Cell:

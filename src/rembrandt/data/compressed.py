@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 from rembrandt import memory
+from rembrandt.data.encodings import as_utf8, suggestion
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
 
 SUFFIXES = (".gz", ".xz", ".zst")
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 CHUNK_BYTES = 8 << 20  # read at a time: enough for compiled parsers, and little memory
 HEAD_BYTES = 1 << 16  # from which a format is detected
@@ -26,6 +26,8 @@ MAX_LINE_BYTES = 1 << 26  # a longer line is another format, such as a binary on
 INPUT_BYTES = 1 << 11  # decompressed at a time: four bytes can expand to 128 KB
 XZ_MEMORY_BYTES = 1 << 28  # xz -9 needs a quarter of it, and a file can ask for 4 GB
 N_THREADS = min(4, os.cpu_count() or 1)  # more would wait for the decompression
+
+_SHOWN_BYTES = 200  # of a line that cannot be decoded
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -47,8 +49,11 @@ class Chunk(NamedTuple):
         try:
             return self.data.decode("utf-8")
         except UnicodeDecodeError as error:
-            message = "this line is not UTF-8 text; convert the file, for instance with iconv"
-            raise self.error(message, error.start) from error
+            start = self.data.rfind(b"\n", 0, error.start) + 1
+            line = self.data[start : start + _SHOWN_BYTES]
+            message = f"this line is not UTF-8 text; {suggestion(line)}"
+            number = self.line + self.data.count(b"\n", 0, error.start)
+            raise DataError(message, self.path, number, "encoding") from error
 
     def error(self, message: str, position: int) -> DataError:
         """An error at a byte of the chunk."""
@@ -99,15 +104,21 @@ def open_bytes(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         ) from error
 
 
-def line_chunks(path: Path, report: Report = silent, size: int = CHUNK_BYTES) -> Iterator[Chunk]:
-    """The file in chunks of whole lines.
+def line_chunks(
+    path: Path,
+    report: Report = silent,
+    size: int = CHUNK_BYTES,
+    encoding: str | None = None,
+) -> Iterator[Chunk]:
+    """The file in chunks of whole lines, as UTF-8.
 
     A line longer than ``size`` bytes makes its chunk longer, up to a limit.
     """
     total = path.stat().st_size if path.exists() else 0
     line = 1
-    with open_bytes(path) as (content, raw):
-        line_start = content.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)
+    line_start = b""
+    with open_bytes(path) as (encoded, raw):
+        content = as_utf8(encoded, encoding, path)
         while block := content.read(size):
             report(f"Reading {path.name}", raw.tell(), total)
             block = line_start + block
@@ -127,10 +138,10 @@ def line_chunks(path: Path, report: Report = silent, size: int = CHUNK_BYTES) ->
             yield Chunk(line_start, path, line)
 
 
-def head(path: Path, size: int = HEAD_BYTES) -> bytes:
-    """The first decompressed bytes, to detect the format from."""
+def head(path: Path, size: int = HEAD_BYTES, encoding: str | None = None) -> bytes:
+    """The first decompressed bytes as UTF-8, to detect the format from."""
     with open_bytes(path) as (content, _):
-        return content.read(size).removeprefix(BYTE_ORDER_MARK)
+        return as_utf8(content, encoding, path).read(size)
 
 
 def in_threads(

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from rembrandt.data.arrays import check_names, feature_matrix, move_columns, named_labels
+from rembrandt.data.columns import TableColumns
 from rembrandt.data.labels import LabelIndex, Title
 from rembrandt.data.rows import as_rows
 from rembrandt.data.splits import draw_rows
@@ -95,6 +96,8 @@ class Dataset:
         What identifies each example, where a column of a table was named for it.
     vectors : ndarray of shape (n_examples, n_dimensions), default=None
         Dense features next to the texts, such as sentence vectors.
+    columns : TableColumns, default=None
+        The columns of a table that texts and labels were read from.
 
     Attributes
     ----------
@@ -124,6 +127,7 @@ class Dataset:
     label_names: Mapping[str, Title] = field(default_factory=dict)
     ids: list[str] | None = None
     vectors: NDArray[np.float32] | None = None
+    columns: TableColumns | None = None
 
     @classmethod
     def build(
@@ -138,12 +142,13 @@ class Dataset:
         weights: NDArray[np.float32] | None = None,
         notes: Notes | None = None,
         ids: list[str] | None = None,
+        columns: TableColumns | None = None,
     ) -> Dataset:
         """Make a dataset from checked parts, and count notes.
 
         Parameters
         ----------
-        Y, X, texts, label_ids, feature_names, weights, ids
+        Y, X, texts, label_ids, feature_names, weights, ids, columns
             As for the class.
         task : {"multiclass", "multilabel"}, default=None
             None means multiclass if no example has several labels.
@@ -167,6 +172,7 @@ class Dataset:
             notes=notes or Notes(),
             weights=weights,
             ids=ids,
+            columns=columns,
         )
         return data._counted()
 

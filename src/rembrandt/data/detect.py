@@ -16,6 +16,8 @@ FORMATS = (
     "csv",
     "tsv",
     "jsonl",
+    "json",
+    "xlsx",
     "parquet",
     "npz",
     "lines",
@@ -31,8 +33,16 @@ _SUFFIXES = {
     ".tab": "tsv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
+    ".xlsx": "xlsx",
+    ".xlsm": "xlsx",
     ".parquet": "parquet",
     ".npz": "npz",
+}
+
+_UNREADABLE = {
+    ".xls": "this is the format of Excel before 2007; save the sheet as .xlsx or .csv",
+    ".ods": "sheets of OpenDocument cannot be read; save the sheet as .xlsx or .csv",
 }
 
 
@@ -47,6 +57,7 @@ class ReadOptions:
     verbatim_labels: bool = False
     id: str | None = None
     delimiter: str | None = None
+    encoding: str | None = None
     unlabelled: bool = False
     label_ids: Sequence[str] | None = None
     n_features: int | None = None
@@ -60,9 +71,9 @@ _VW_ROW = re.compile(rb"[^|\s]*(?:\s+[^|\s]+){0,2}\s*\|")
 _NUMBERS = re.compile(rb"[\d,\s]*(?:\s\S+:[-+.\d]\S*\s*)*")
 
 
-def is_sparse_text(path: Path) -> bool:
+def is_sparse_text(path: Path, encoding: str | None = None) -> bool:
     """Whether the first lines are rows of features, and not only texts that look like rows."""
-    *whole_lines, last_line = head(path).split(b"\n")
+    *whole_lines, last_line = head(path, encoding=encoding).split(b"\n")
     lines = [line for line in whole_lines[:_COMPARED_LINES] if line.strip()]
     if not lines:
         lines = [last_line]
@@ -71,12 +82,18 @@ def is_sparse_text(path: Path) -> bool:
     return len(lines) > 1 and all(b"|" in line for line in lines)
 
 
-def detect(path: Path) -> str:
+def detect(path: Path, encoding: str | None = None) -> str:
     """Return the format of a file, one of ``FORMATS``; plain lines of text are not detected."""
-    by_name = _SUFFIXES.get(plain_suffix(path))
-    if by_name in ("npz", "parquet"):
+    suffix = plain_suffix(path)
+    if suffix in _UNREADABLE:
+        raise DataError(_UNREADABLE[suffix], path)
+    by_name = _SUFFIXES.get(suffix)
+    if by_name in ("npz", "parquet", "xlsx"):
         return by_name
-    lines = [line for line in head(path).split(b"\n") if line.strip()]
+    lines = [line for line in head(path, encoding=encoding).split(b"\n") if line.strip()]
+    if by_name in ("json", "jsonl"):  # both names are used for both formats
+        is_array = bool(lines) and lines[0].lstrip().startswith(b"[")
+        return "json" if is_array else "jsonl"
     lines = lines[:2]  # the first one may be a header
     is_numeric = any(_NUMERIC_ROW.match(line) for line in lines)
     # Kaggle calls its numeric files .csv, so that name alone is uninformative.

@@ -12,9 +12,9 @@ from rembrandt.progress import Report
 _LABEL = re.compile(r"(?<!\S)__label__(\S+)")
 
 
-def fasttext_batches(path: Path, report: Report) -> Iterator[Batch]:
+def fasttext_batches(path: Path, report: Report, encoding: str | None = None) -> Iterator[Batch]:
     """Read texts and their labels; empty lines are skipped."""
-    for chunk in line_chunks(path, report):
+    for chunk in line_chunks(path, report, encoding=encoding):
         lines = chunk.text().split("\n")
         texts = []
         labels = []

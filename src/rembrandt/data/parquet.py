@@ -95,13 +95,58 @@ def parquet_cells(path: Path, wanted: list[str], report: Report) -> Iterator[dic
     distinct = list(dict.fromkeys(wanted))
     with open_parquet(path) as file:
         for name in distinct:
-            _check_type(path, file.schema_arrow.field(name).type, name)
+            _check_type(path, _type_at(file.schema_arrow, name), name)
         check_sizes(path, file, distinct)
         done = 0
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=distinct):
             done += batch.num_rows
             report(f"Reading {path.name}", done, file.metadata.num_rows)
-            yield {name: _as_cells(path, batch.column(name), name) for name in wanted}
+            yield {name: _as_cells(path, _column_at(batch, name), name) for name in wanted}
+
+
+def column_paths(schema: Any) -> list[str]:
+    """The names of the columns, and those within structures joined by dots."""
+    names = []
+    for field in schema:
+        names.append(field.name)
+        if pa.types.is_struct(field.type):
+            names += [f"{field.name}.{inner}" for inner in column_paths(field.type)]
+    return names
+
+
+def _type_at(schema: Any, name: str) -> pa.DataType:
+    """The type of the column with this name or path."""
+    fields = schema
+    for position in range(len(name) + 1):
+        if position == len(name) or name[position] == ".":
+            head, rest = name[:position], name[position + 1 :]
+            if fields.get_field_index(head) >= 0:
+                field_type = fields.field(head).type
+                return _type_at(field_type, rest) if rest else field_type
+    raise KeyError(name)
+
+
+def _column_at(batch: Any, name: str) -> pa.Array:
+    """The column with this name or path; a value of a missing structure is missing."""
+    if name in batch.schema.names:
+        return batch.column(name)
+    for column in batch.schema.names:
+        if name.startswith(f"{column}."):
+            values = batch.column(column)
+            rest = name.removeprefix(f"{column}.")
+            return _field_at(values, rest)
+    raise KeyError(name)
+
+
+def _field_at(values: pa.Array, name: str) -> pa.Array:
+    """The field of a structure with this name or path."""
+    for field in values.type:
+        if name == field.name:
+            return pc.struct_field(values, [name])
+        if name.startswith(f"{field.name}."):
+            inner = pc.struct_field(values, [field.name])
+            return _field_at(inner, name.removeprefix(f"{field.name}."))
+    raise KeyError(name)
 
 
 def _check_type(path: Path, column_type: pa.DataType, name: str) -> None:

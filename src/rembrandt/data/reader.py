@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,17 +13,20 @@ from rembrandt.data.batches import datasets
 from rembrandt.data.compressed import head, line_chunks
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import FORMATS, ReadOptions, detect
+from rembrandt.data.encodings import check_encoding
+from rembrandt.data.frames import is_frame
 from rembrandt.data.separators import check_labels
 from rembrandt.data.store import Store, is_store
 from rembrandt.errors import DataError
 from rembrandt.linalg.blocks import spans
 from rembrandt.progress import Report, silent
 
-TABLES = ("csv", "tsv", "jsonl", "parquet")  # formats with named columns
+TABLES = ("csv", "tsv", "jsonl", "json", "xlsx", "parquet")  # formats with named columns
+ENCODED = ("csv", "tsv", "jsonl", "json", "fasttext", "lines")  # formats that are texts
 
 
 def read(
-    path: str | Path,
+    path: Any,
     format: str = "auto",
     *,
     text: str | Sequence[str] | None = None,
@@ -31,12 +35,13 @@ def read(
     verbatim_labels: bool = False,
     id: str | None = None,
     delimiter: str | None = None,
+    encoding: str | None = None,
     unlabelled: bool = False,
     label_ids: Sequence[str] | None = None,
     n_features: int | None = None,
     report: Report = silent,
 ) -> Dataset:
-    """Read a file of examples, or open a store.
+    """Read a file of examples or a table in memory, or open a store.
 
     Files may be compressed (``.gz``, ``.xz``, ``.zst``). Rows without features or labels are kept
     and counted in ``notes``. Values of a feature that is repeated within a row are added. Errors
@@ -44,18 +49,23 @@ def read(
 
     Parameters
     ----------
-    path : str or Path
-        The file, or the folder of a store.
+    path : str, Path or table
+        The file, or the folder of a store; or a data frame of pandas or polars, a table of Arrow or
+        a data set of Hugging Face.
     format : {"auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", \
-            "parquet", "npz", "lines"}, default="auto"
+            "json", "xlsx", "parquet", "npz", "lines"}, default="auto"
         The format of the file; "auto" detects it from the name and the first lines. "lines" is one
         unlabelled text per line.
     text : str or sequence of str, default=None
-        For tables, the column of the text, or several columns, which are joined by a space.
+        For tables, the column of the text, or several columns, which are joined by a space. In JSON
+        and Parquet it may be a path, such as ``doc.title``. None chooses columns with names such as
+        text, title and abstract, if there is no doubt; ``columns`` of the result has the choice.
     labels : str or Path, default=None
-        For tables, the column of the labels; for "npz", the file of the label matrix.
+        For tables, the column of the labels, None for one with a name such as labels, tags or
+        subjects; for "npz", the file of the label matrix.
     label_separator : str, default=None
-        For tables, what separates several labels in a cell; None means that a cell is one label.
+        For tables, what separates several labels in a cell; None means that a cell is one label, or
+        a list such as ``["a", "b"]``.
     verbatim_labels : bool, default=False
         Take the labels as they are, also where they look like several labels joined by a separator.
     id : str, default=None
@@ -63,6 +73,8 @@ def read(
     delimiter : str, default=None
         For "csv", what separates cells; None chooses a comma, a semicolon or a tab by the first
         line.
+    encoding : str, default=None
+        For texts, the encoding, such as "cp1252"; None is UTF-8, or UTF-16 with a byte order mark.
     unlabelled : bool, default=False
         For tables and "npz", whether there are no labels, as in data to predict.
     label_ids : sequence of str, default=None
@@ -96,11 +108,30 @@ def read(
         verbatim_labels=verbatim_labels,
         id=id,
         delimiter=delimiter,
+        encoding=encoding,
         unlabelled=unlabelled,
         label_ids=label_ids,
         n_features=n_features,
     )
+    if is_frame(path):
+        return _read_frame(path, options, report)
     return next(read_parts(path, options, report))
+
+
+def _read_frame(frame: Any, options: ReadOptions, report: Report) -> Dataset:
+    """Read a table in memory."""
+    from rembrandt.data.table import frame_batches
+
+    for parameter in ("delimiter", "encoding"):
+        if getattr(options, parameter) is not None:
+            message = f"a table in memory has no {parameter}; leave it out"
+            raise DataError(message, parameter=parameter)
+    batches, columns = frame_batches(frame, options, report)
+    name = Path(type(frame).__name__)
+    data = next(datasets(name, batches, math.inf, "at least one row", columns))
+    if not options.unlabelled and not options.verbatim_labels:
+        check_labels(data, name, options.label_separator)
+    return data
 
 
 def read_parts(
@@ -155,7 +186,10 @@ def _datasets(path: Path, options: ReadOptions, report: Report, rows: float) -> 
         return iter([Store(path).dataset()])
     if options.format != "npz" and not head(path, 1):
         raise DataError("the file is empty; expected at least one example", path)
-    kind = detect(path) if options.format == "auto" else options.format
+    check_encoding(options.encoding, path)
+    kind = options.format
+    if kind == "auto":
+        kind = detect(path, options.encoding)
     _check_options(path, kind, options)
 
     # Readers are imported when they are needed: numba and pyarrow take long to load.
@@ -165,7 +199,7 @@ def _datasets(path: Path, options: ReadOptions, report: Report, rows: float) -> 
         labels = None if options.labels is None else Path(options.labels)
         return iter([read_npz(path, labels, options.label_ids, options.unlabelled)])
     if kind == "lines":
-        return iter([_read_lines(path, report)])
+        return iter([_read_lines(path, report, options.encoding)])
     if kind in ("repository", "svmlight"):
         from rembrandt.data.repository import repository_batches
 
@@ -179,12 +213,12 @@ def _datasets(path: Path, options: ReadOptions, report: Report, rows: float) -> 
     if kind == "fasttext":
         from rembrandt.data.fasttext import fasttext_batches
 
-        batches = fasttext_batches(path, report)
+        batches = fasttext_batches(path, report, options.encoding)
         return datasets(path, batches, rows, "lines like '__label__red a red apple'")
     from rembrandt.data.table import table_batches
 
-    batches = table_batches(path, kind, options, report)
-    return datasets(path, batches, rows, "at least one row below the column names")
+    batches, columns = table_batches(path, kind, options, report)
+    return datasets(path, batches, rows, "at least one row below the column names", columns)
 
 
 def _check_options(path: Path, kind: str, options: ReadOptions) -> None:
@@ -198,6 +232,12 @@ def _check_options(path: Path, kind: str, options: ReadOptions) -> None:
     if options.delimiter is not None and kind != "csv":
         raise DataError(
             f"a {kind} file has no other delimiter; leave it out", path, parameter="delimiter"
+        )
+    if options.encoding is not None and kind not in ENCODED:
+        raise DataError(
+            f"a {kind} file is read without an encoding; leave it out, or convert the file",
+            path,
+            parameter="encoding",
         )
     if kind == "lines" and not options.unlabelled:
         raise DataError(
@@ -214,13 +254,13 @@ def _check_options(path: Path, kind: str, options: ReadOptions) -> None:
         )
 
 
-def _read_lines(path: Path, report: Report) -> Dataset:
+def _read_lines(path: Path, report: Report, encoding: str | None) -> Dataset:
     """Read one text per line.
 
     An empty line is an empty text, so that predictions and lines correspond.
     """
     texts: list[str] = []
-    for chunk in line_chunks(path, report):
+    for chunk in line_chunks(path, report, encoding=encoding):
         lines = chunk.text().removesuffix("\n").split("\n")
         texts.extend(line.strip() for line in lines)
     no_labels = sp.csr_array((len(texts), 0), dtype="float32")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from rembrandt.data.dataset import Dataset
-from rembrandt.errors import DataError, RembrandtWarning
+from rembrandt.data.label_cells import MISSING_WORDS
+from rembrandt.errors import DataError, RembrandtWarning, counted
 
 # A comma is part of many labels that are one, so it is only warned about.
 SEPARATORS = (";", "|", "\t", ",")
@@ -69,6 +70,23 @@ def unsplit_labels(names: Sequence[Any], counts: Any) -> Unsplit | None:
     return None
 
 
+def warn_missing_words(names: Sequence[Any], counts: Any, start: str = "") -> None:
+    """Warn about labels that are spelled like missing values, such as NaN."""
+    uses = 0
+    words = []
+    for name, n in zip(names, np.asarray(counts).tolist(), strict=True):
+        if isinstance(name, str) and name in MISSING_WORDS:
+            uses += n
+            words.append(repr(name))
+    if words:
+        message = (
+            f"{start}{counted(uses, 'example')} with the label {' or '.join(words)}, which most "
+            "programs write for a missing value: it is read as a label. Leave the cell empty where "
+            "there is no label"
+        )
+        warnings.warn(RembrandtWarning(message), stacklevel=3)
+
+
 def _split_uses(names: Sequence[str], uses: Sequence[int], separator: str) -> Counter[str]:
     """How often each label is used if names are split at a separator."""
     pieces: Counter[str] = Counter()
@@ -82,10 +100,12 @@ def _split_uses(names: Sequence[str], uses: Sequence[int], separator: str) -> Co
 def check_labels(data: Dataset, path: str | Path, separator: str | None = None) -> None:
     """Refuse labels that are certainly several in one.
 
-    Labels that may be several in one, and a separator that no row has, cause a warning.
+    Labels that may be several in one, a separator that no row has, and labels that are spelled like
+    missing values cause a warning.
     """
     used, counts = np.unique(data.Y.indices, return_counts=True)
     names = [data.label_ids[column] for column in used.tolist()]
+    warn_missing_words(names, counts, f"{path}: ")
     unsplit = unsplit_labels(names, counts)
     if unsplit is None:
         has_rows = len(data.texts or ()) >= _MIN_ROWS

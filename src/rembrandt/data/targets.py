@@ -4,7 +4,7 @@ That is a sparse 0/1 matrix and the names of its columns.
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +17,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from rembrandt.data.arrays import (
     LABEL_CONTAINERS,
     as_label_list,
+    is_lazy_column,
     is_missing,
     label_lists,
     label_matrix,
     label_rows,
+    lazy_values,
     move_columns,
     warn_missing,
 )
 from rembrandt.data.labels import LabelIndex, as_labels
-from rembrandt.data.separators import unsplit_labels
+from rembrandt.data.separators import unsplit_labels, warn_missing_words
 from rembrandt.errors import DataError, RembrandtWarning
 
 
@@ -57,6 +59,8 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
+    if classes is None:
+        classes = frame_labels(y)
     y = _unwrapped(y)
     is_sparse = sparse.issparse(y)
     if is_matrix(y) and (classes is not None or is_sparse or y.shape[1] > 1):
@@ -143,10 +147,11 @@ def named_targets(y: Any, classes: Any = None) -> Targets:
     Labels that look like several in one cause a warning, unless ``classes`` names them.
     """
     targets = read_targets(y, classes)
-    if classes is not None:
+    if classes is not None or frame_labels(y) is not None:
         return targets
     names = targets.classes.tolist()
     counts = np.bincount(targets.Y.indices, minlength=len(names))
+    warn_missing_words(names, counts)
     unsplit = unsplit_labels(names, counts)
     if unsplit is not None:
         remedy = f"[label.split({unsplit.separator!r}) for label in y]"
@@ -180,6 +185,8 @@ def joined_labels(
     new : ndarray of shape (n_new,)
         The new labels, sorted.
     """
+    if classes is None:
+        classes = frame_labels(y)
     y = _unwrapped(y)
     names = model_labels if classes is None else as_labels(classes)
     if is_matrix(y):
@@ -250,12 +257,26 @@ def named_like(names: list[str], model_labels: NDArray[Any]) -> list[Any]:
     return numbers
 
 
+def frame_labels(y: Any) -> list[Any] | None:
+    """The names of the columns of a 0/1 matrix that is a data frame; None for another target."""
+    if not hasattr(y, "columns") or not hasattr(y, "to_numpy"):
+        return None
+    names = list(y.columns)
+    return names if len(names) > 1 else None
+
+
 def _unwrapped(y: Any) -> Any:
     """Bring a target into a form that the readers know.
 
     Tables become arrays, arrays of lists become lists, and a 0/1 matrix that is written as lists
-    becomes an array.
+    becomes an array. What has no order or can be read only once is refused.
     """
+    if isinstance(y, str | Mapping | Set | Iterator):
+        raise DataError(
+            f"y is a {type(y).__name__}; give a list or an array with one entry for each row"
+        )
+    if is_lazy_column(y):
+        y = lazy_values(y)
     if hasattr(y, "to_numpy"):  # a data frame or a series
         y = y.to_numpy()
     if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:

@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
 from rembrandt.data.arrays import move_columns
 from rembrandt.data.examples import Examples, numbered
@@ -20,6 +21,7 @@ from rembrandt.data.labels import LabelIndex, Title, as_labels, check_titles, ti
 from rembrandt.data.rows import array_digest, as_rows, is_rows
 from rembrandt.data.targets import (
     Targets,
+    frame_labels,
     is_matrix,
     joined_labels,
     named_like,
@@ -31,7 +33,7 @@ from rembrandt.declarations import ModelSettings, PartName, Threshold, as_json
 from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator, dataset_targets
-from rembrandt.estimators.inputs import check_input, index_of
+from rembrandt.estimators.inputs import as_input, check_input, index_of
 from rembrandt.estimators.predictions import Predictions
 from rembrandt.estimators.requests import (
     Tail,
@@ -263,7 +265,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             Texts or features; or a tuple of them and of vectors that stand beside them, for which
             the model gets a part of its own.
         y : array-like
-            One class per row, a 0/1 matrix, or a list of labels for each row.
+            One class per row, a 0/1 matrix, or a list of labels for each row. The columns of a data
+            frame of zeros and ones are the labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
         checkpoint : str or Path, default=None
@@ -400,6 +403,10 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             Names of labels, where they have names, else labels. A text without a known word has
             none.
         """
+        if k is not None:
+            check_whole("k", k, 1)
+        if min_probability is not None:
+            check_number("min_probability", min_probability, 0.0, most=1.0)
         request = default_request(self, rows_of(self, X))
         if min_probability is not None:
             request = replace(request, k=None, threshold=min_probability)
@@ -456,8 +463,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         scores : ndarray of shape (n_samples, k)
             Their probabilities; 0 where there is no label.
         """
-        if k < 1:
-            raise SettingsError(f"k={k} must be at least 1", "k")
+        check_whole("k", k, 1)
         with bars(self.verbose > 0) as report:
             columns, scores = top_columns(
                 self, rows_of(self, X), k, include, exclude, tail, shortlist, report
@@ -666,7 +672,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             rows = rows_of(self, X, report)
             if history is not None:
                 old_X, old_y = history
-                known = self.classes_ if is_matrix(old_y) else None
+                known = frame_labels(old_y)
+                if known is None and is_matrix(old_y):
+                    known = self.classes_
                 old_rows = rows_of(self, old_X, report)
                 history_targets = (old_rows, read_targets(old_y, known), None)
             return self._update(rows, Y, new_classes, sample_weight, report, history_targets)
@@ -905,6 +913,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report
     ) -> tuple[Examples, TextFeatures | None]:
         """Validate texts or features, vectors beside them, and their labels."""
+        X = as_input(X)
         check_input(X)
         # Refuse an unknown device before any work.
         backend_for(self.device, X if is_rows(X) else None)

@@ -1,13 +1,41 @@
 """Checks for inputs that are nearly right; the errors say what to give instead."""
 
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from rembrandt.data.arrays import is_missing
+from rembrandt.data.arrays import is_lazy_column, is_missing, lazy_values
 from rembrandt.errors import DataError
 from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import is_sparse
 
 _KINDS_OF_NUMBERS = "biuf"
+
+
+def as_input(X: Any) -> Any:
+    """Return examples in a form that can be read: columns of Hugging Face, Arrow and polars become
+    lists. What has no order or can be read only once is refused.
+    """
+    if isinstance(X, tuple) and not any(isinstance(block, str) for block in X):
+        return tuple(as_input(block) for block in X) if any(map(_is_block, X)) else X
+    if X is None or isinstance(X, Mapping | Set | Iterator | int | float):
+        kind = "None" if X is None else f"a {type(X).__name__}"
+        raise DataError(
+            f"X is {kind}; give a list of texts or a matrix of features, with one row for each "
+            "example"
+        )
+    if is_lazy_column(X):
+        return lazy_values(X)
+    names = getattr(X, "column_names", None)
+    if names is not None and not hasattr(X, "columns"):
+        raise DataError(
+            f"X is a data set with the columns {', '.join(names)}; give the column with the texts, "
+            f"such as X[{names[0]!r}], or read it: read(X, text=..., labels=...)"
+        )
+    return X
+
+
+def _is_block(block: Any) -> bool:
+    return is_lazy_column(block) or isinstance(block, Mapping | Set | Iterator)
 
 
 def check_input(X: Any) -> None:

@@ -15,11 +15,11 @@ from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
 from rembrandt.data.arrays import move_columns
 from rembrandt.data.labels import Title, titles_of
-from rembrandt.data.targets import is_matrix, read_targets
+from rembrandt.data.targets import frame_labels, is_matrix, read_targets
 from rembrandt.data.views import Views, as_texts, check_blocks, is_blocks
 from rembrandt.engines.backend import CPU, backend_for, is_dask
-from rembrandt.errors import DataError, SettingsError
-from rembrandt.estimators.inputs import check_input
+from rembrandt.errors import DataError, SettingsError, counted
+from rembrandt.estimators.inputs import as_input, check_input
 from rembrandt.explanations.explain import term_names
 from rembrandt.features.text import is_text
 from rembrandt.linalg import Array, Indices
@@ -40,13 +40,14 @@ DEFAULT_TAIL = (0.55, 1.5)
 def rows_of(classifier: "RembrandtClassifier", X: Any, report: Report = silent) -> Views:
     """Turn texts or features, and vectors beside them, into the validated rows of a model."""
     check_is_fitted(classifier, "model_")
+    X = as_input(X)
     check_input(X)
     blocks = X if is_blocks(X) else (X,)
     widths = classifier.model_.vector_widths
     if len(blocks) - 1 != len(widths):
         raise DataError(
-            f"X has {len(blocks) - 1} blocks of vectors beside the features, and the model was "
-            f"fitted with {len(widths)}; give the same kind of examples",
+            f"X has {counted(len(blocks) - 1, 'block')} of vectors beside the features, and the "
+            f"model was fitted with {len(widths):,}; give the same kind of examples",
             parameter="vectors",
         )
     features = classifier._matrix(_features_of(classifier, blocks[0], report))
@@ -146,6 +147,7 @@ def top_columns(
     report: Report = silent,
 ) -> tuple[Indices, Array]:
     """Return what `predict_topk` returns, with labels as columns; -1 where there is none."""
+    check_whole("k", k, 1)
     model = prediction_model(classifier, shortlist, report)
     allowed = allowed_columns(classifier, include, exclude)
     request = Request(rows, k, allowed=allowed, tail=tail_constants(tail))
@@ -197,7 +199,10 @@ def true_labels(
     """Return true labels over the columns of the model, and how many of each row have no
     column.
     """
-    targets = read_targets(y, classifier.classes_ if is_matrix(y) else None)
+    names = frame_labels(y)
+    if names is None and is_matrix(y):
+        names = classifier.classes_
+    targets = read_targets(y, names)
     columns = classifier.model_.labels.columns(targets.classes.tolist())
     Y = move_columns(targets.Y, columns, classifier.model_.n_labels)
     return Y, np.diff(targets.Y.indptr).astype(np.int64) - np.diff(Y.indptr)
