@@ -20,14 +20,24 @@ from tests.cli.conftest import Run
 
 PANELS = {
     "fit": {
-        "Options": ("--output", "--force", "--json", "--quiet"),
-        "Data": ("--format", "--text", "--labels", "--label-separator"),
-        "Model": (
+        "Options": (
+            "--output",
+            "--text",
+            "--labels",
+            "--label-separator",
+            "--label-names",
+            "--vectors",
             "--preset",
             "--budget",
+            "--device",
+            "--force",
+            "--json",
+            "--quiet",
+        ),
+        "Data": ("--format", "--delimiter", "--encoding", "--verbatim-labels"),
+        "Model": (
             "--parts",
             "--seed",
-            "--device",
             "--n-components",
             "--method",
             "--decoder",
@@ -36,9 +46,9 @@ PANELS = {
         "Advanced": ("--kernel-scale", "--n-iter", "--checkpoint", "--scheduler"),
     },
     "tune": {
-        "Options": ("--output",),
-        "Data": ("--text",),
-        "Model": ("--preset", "--budget"),
+        "Options": ("--budget", "--text", "--labels", "--preset", "--output"),
+        "Data": ("--format",),
+        "Model": ("--parts", "--seed"),
         "Text": ("--ngrams",),
     },
     "update": {"Options": ("--output", "--refit"), "Data": ("--format", "--labels")},

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 from rembrandt.data import Dataset, read
 from tests.data import writing
 
+# Hypothesis likes to call a label "null".
+pytestmark = pytest.mark.filterwarnings("ignore:.*write for a missing value")
+
 endings = st.sampled_from(list(writing.COMPRESSORS))
 quick = settings(max_examples=40, deadline=None)
 

@@ -21,6 +21,7 @@ from rembrandt.cli import (
     tune,
     update,
 )
+from rembrandt.cli.examples import epilog
 from rembrandt.cli.failure import Verb, Verbs
 from rembrandt.cli.options import grouped
 
@@ -47,6 +48,7 @@ DATA_VERBS: dict[str, Callable[..., None]] = {
     "list": data.list_sets,
     "get": data.get,
     "convert": data.convert,
+    "split": data.split,
 }
 _HELP: dict[str, Any] = {
     "no_args_is_help": True,
@@ -64,7 +66,7 @@ app = typer.Typer(
     **_HELP,
 )
 data_app = typer.Typer(
-    cls=Verbs, help="List and download data sets; convert files to stores.", **_HELP
+    cls=Verbs, help="List and download data sets; split files; convert them to stores.", **_HELP
 )
 
 
@@ -85,9 +87,27 @@ def _root(
 ) -> None: ...
 
 
-for group, verbs in ((app, VERBS), (data_app, DATA_VERBS)):
+# Of the verbs with many options, those that people need, which the help shows first.
+FIRST = {
+    "fit": (
+        "output",
+        "text",
+        "labels",
+        "label_separator",
+        "label_names",
+        "vectors",
+        "preset",
+        "budget",
+        "device",
+        "force",
+    ),
+    "tune": ("budget", "text", "labels", "label_separator", "preset", "output", "force"),
+}
+
+for group, prefix, verbs in ((app, "", VERBS), (data_app, "data ", DATA_VERBS)):
     for name, verb in verbs.items():
-        group.command(name, cls=Verb)(grouped(verb))
+        register = group.command(name, cls=Verb, epilog=epilog(f"{prefix}{name}"))
+        register(grouped(verb, FIRST.get(name, ())))
 app.add_typer(data_app, name="data")
 # Annif parses the rest of the line, including --help.
 app.command(

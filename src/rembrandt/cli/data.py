@@ -1,4 +1,6 @@
-"""``rembrandt data``: the data sets that are known by name, and files converted to stores."""
+"""``rembrandt data``: the data sets that are known by name, and files split or converted to
+stores.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,10 +11,10 @@ from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import command
 from rembrandt.cli.options import flag, option
-from rembrandt.cli.output import decimal, folder_size
+from rembrandt.cli.output import check_free, decimal, folder_size
 from rembrandt.cli.reading import Reading
 from rembrandt.cli.settings import TextSettings
-from rembrandt.errors import DataError, counted
+from rembrandt.errors import DataError, SettingsError, counted
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
@@ -107,6 +109,57 @@ def convert(
         "n_shards": n_shards,
     }
     console.result(document)
+
+
+def split(
+    file: Annotated[str, options.argument("FILE", "Labelled examples: a table, or fastText.")],
+    output: Annotated[Path, options.output_option("FOLDER", "Folder for the two parts.")],
+    *,
+    reading: Reading,
+    fraction: Annotated[
+        float, option("About the share of the examples in the test part.", metavar="R")
+    ] = 0.2,
+    groups: Annotated[
+        str | None,
+        option("Rows with the same value of this column stay together.", metavar="COLUMN"),
+    ] = None,
+    time: Annotated[
+        str | None,
+        option("Column of dates or numbers: the latest rows are the test part.", metavar="COLUMN"),
+    ] = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    console: Console,
+) -> None:
+    """Split a file into a training and a test part, with all columns of its rows.
+
+    Every label has about the same share of its examples in both parts. With --groups, rows that
+    belong together stay together; with --time, the test part is what comes later. Parts of JSON are
+    JSON lines, those of Excel are CSV.
+    """
+    from rembrandt.data.detect import ReadOptions
+    from rembrandt.data.splitting import part_paths, split_file
+
+    if groups is not None and time is not None:
+        raise SettingsError(
+            "--groups and --time both say how to split; give one of them", ("groups", "time")
+        )
+    for name in ("vectors", "encoder"):
+        if getattr(reading, name) is not None:
+            raise typer.BadParameter("a part has no vectors", param_hint=f"--{name}")
+    read_options = ReadOptions(**reading.arguments())
+    for target in part_paths(Path(file), output, read_options):
+        check_free(target, force)
+    with console.progress() as report:
+        parts = split_file(Path(file), output, read_options, fraction, groups, time, seed, report)
+    for path, n_rows in parts.values():
+        console.say(f"Wrote {counted(n_rows, 'example')} to {path}.")
+    train_path, _ = parts["train"]
+    console.say(f"Fit a model: {command('fit', train_path, '--output', 'MODEL')}")
+    document = {
+        name: {"file": str(path), "n_examples": n_rows} for name, (path, n_rows) in parts.items()
+    }
+    console.result({"source": file, **document})
 
 
 def _text_features(texts: TextSettings, like: Path | None) -> "TextFeatures | None":

@@ -1,13 +1,18 @@
 """``rembrandt labels``: the labels of a model and their names."""
 
+import warnings
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.options import option
 from rembrandt.cli.saved import open_model
-from rembrandt.errors import counted
+from rembrandt.errors import RembrandtWarning, counted
+
+if TYPE_CHECKING:
+    from rembrandt.data.labels import LabelIndex
 
 
 def labels(
@@ -33,9 +38,12 @@ def labels(
 
     saved = open_model(model)
     if set_names is not None:
-        from rembrandt.data.label_names import read_label_names
+        from rembrandt.data.label_names import is_vocabulary, read_label_names
 
-        saved.classifier.set_label_names(read_label_names(set_names))
+        names = read_label_names(set_names)
+        saved.classifier.set_label_names(names)
+        if not is_vocabulary(set_names):  # which has far more concepts than a model has labels
+            warn_unknown(set_names, names, saved.labels)
         saved.classifier.save(model, force=True, extra=saved.classifier.extra_)
     index = saved.labels
     counts = saved.classifier.label_counts_
@@ -62,3 +70,16 @@ def labels(
         "labels": documents,
     }
     console.result(document)
+
+
+def warn_unknown(file: Path, names: Collection[str], labels: "LabelIndex") -> None:
+    """Warn about identifiers that are not of a label."""
+    known = {labels.spelled(column) for column in range(len(labels))}
+    unknown = [identifier for identifier in names if identifier not in known]
+    if unknown:
+        message = (
+            f"{file}: {counted(len(unknown), 'id')} of {len(names):,} are not of a label of the "
+            f"model and were left out, such as {unknown[0]!r}; labels are spelled like "
+            f"{labels.spelled(0)!r}"
+        )
+        warnings.warn(RembrandtWarning(message, "set_names"), stacklevel=2)

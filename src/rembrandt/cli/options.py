@@ -4,9 +4,10 @@ A group of options is a dataclass whose fields are annotated with `typer.Option`
 group as one argument, and `grouped` turns the fields into options of the command.
 """
 
+import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -27,8 +28,11 @@ ADVANCED = "Advanced"
 PANELS = (DATA, MODEL, TEXT, ADVANCED)
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that takes the fields of its groups as options and passes the groups on."""
+def grouped(command: Callable[..., None], first: Sequence[str] = ()) -> Callable[..., None]:
+    """Return a command that takes the fields of its groups as options and passes the groups on.
+
+    The options ``first`` are the first ones of the help, in this order, whatever their panels.
+    """
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Any] = {}
     parameters: list[inspect.Parameter] = []
@@ -38,6 +42,12 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             parameters += _field_parameters(parameter.annotation)
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    parameters = [
+        _without_panel(parameter) if parameter.name in first else parameter
+        for parameter in parameters
+    ]
+    positions = {name: position for position, name in enumerate(first)}
+    parameters.sort(key=lambda parameter: positions.get(parameter.name, len(first)))
     parameters.sort(key=_panel)
 
     @functools.wraps(command)
@@ -69,6 +79,18 @@ def _field_parameters(group: Any) -> list[inspect.Parameter]:
         )
         parameters.append(parameter)
     return parameters
+
+
+def _without_panel(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return an option of the first panel; groups share the options of their fields."""
+    kind, *metadata = get_args(parameter.annotation)
+    plain = []
+    for option_info in metadata:
+        changed = copy.copy(option_info)
+        changed.rich_help_panel = None
+        plain.append(changed)
+    annotated: Any = Annotated
+    return parameter.replace(annotation=annotated[(kind, *plain)])
 
 
 def _panel(parameter: inspect.Parameter) -> int:

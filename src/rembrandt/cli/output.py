@@ -10,14 +10,21 @@ from rich.filesize import decimal
 from rembrandt.errors import OutputExistsError, RembrandtError
 from rembrandt.storage.atomic import atomic_file
 
-__all__ = ["atomic_file", "check_file_target", "check_model_target", "decimal", "folder_size"]
+__all__ = [
+    "atomic_file",
+    "check_file_target",
+    "check_free",
+    "check_model_target",
+    "decimal",
+    "folder_size",
+]
 
 
 def check_model_target(path: Path, force: bool) -> None:
     """Refuse a folder that a model cannot be saved to."""
     from rembrandt.model.folder import why_not_a_model
 
-    _check_free(path, force)
+    check_free(path, force)
     if not path.exists():
         return
     objection = why_not_a_model(path)
@@ -35,7 +42,7 @@ def check_file_target(path: Path, force: bool, suffixes: Iterable[str] = ()) -> 
         raise typer.BadParameter(
             f"{path} does not end in {', '.join(suffixes)}", param_hint="--output"
         )
-    _check_free(path, force)
+    check_free(path, force)
     if path.is_dir():
         raise OutputExistsError(f"{path} is a folder; name a file")
     if not path.absolute().parent.is_dir():
@@ -44,7 +51,7 @@ def check_file_target(path: Path, force: bool, suffixes: Iterable[str] = ()) -> 
         )
 
 
-def _check_free(path: Path, force: bool) -> None:
+def check_free(path: Path, force: bool) -> None:
     """Refuse a path that exists, or that cannot be written."""
     if os.path.lexists(path) and not force:
         raise OutputExistsError(

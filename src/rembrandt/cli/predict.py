@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +17,7 @@ from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import atomic_file, check_file_target
 from rembrandt.cli.reading import TextReading
 from rembrandt.cli.saved import open_model
-from rembrandt.errors import CONTROL, SettingsError, counted, printable
+from rembrandt.errors import CONTROL, RembrandtWarning, SettingsError, counted, printable
 
 if TYPE_CHECKING:
     from rembrandt.estimators.predictions import Predictions
@@ -91,6 +93,8 @@ def predict(
         included = saved.find_all(include)
         excluded = saved.find_all(exclude)
         data = saved.read(file, reading, report, unlabelled=True, id=id)
+        if data.ids is not None:
+            warn_repeated(file, id, data.ids)
         rows = dataset_rows(saved.classifier, data, report)
         tail = None
         if ranking.tail:
@@ -113,6 +117,20 @@ def predict(
         _print(_json_lines(predictions))
     else:
         _print(_text_lines(predictions))
+
+
+def warn_repeated(file: str, column: str | None, ids: Sequence[str]) -> None:
+    """Warn about identifiers that stand for several examples."""
+    counts = Counter(ids)
+    repeated = [identifier for identifier, n in counts.items() if n > 1]
+    if repeated:
+        n_rows = sum(counts[identifier] for identifier in repeated)
+        message = (
+            f"{file}: {counted(len(repeated), 'value')} of the column {column!r} stand for several "
+            f"examples ({n_rows:,}), such as {repeated[0]!r}; predictions with the same id cannot "
+            "be told apart. Name a column without repetitions"
+        )
+        warnings.warn(RembrandtWarning(message, "id"), stacklevel=2)
 
 
 def _print(lines: Iterable[str]) -> None:

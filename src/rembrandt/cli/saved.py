@@ -110,10 +110,24 @@ class SavedModel:
             other = "features" if takes_texts else "texts"
             message = f"{self.path} was fitted on {wanted}; give a file of {wanted}, not of {other}"
             raise DataError(message, source)
+        self._check_vectors(data, source)
         if classifier.feature_names_ is not None and data.feature_names is not None:
             data = data.align_features(classifier.feature_names_)
         self._check_width(data, source)
         return data
+
+    def _check_vectors(self, data: Dataset, source: str) -> None:
+        """Refuse examples without the vectors that the model reads, and with others."""
+        n_blocks = len(self.classifier.model_.vector_widths)
+        if n_blocks and data.vectors is None:
+            message = (
+                f"{self.path}: the model was fitted with vectors next to its texts or features; "
+                "give those of these examples, one row for each"
+            )
+            raise DataError(message, source, parameter="vectors")
+        if data.vectors is not None and not n_blocks:
+            message = f"{self.path}: the model was fitted without vectors; leave them out"
+            raise DataError(message, source, parameter="vectors")
 
     def _check_width(self, data: Dataset, source: str) -> None:
         """Refuse another number of features than the model has."""

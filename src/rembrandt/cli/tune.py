@@ -36,11 +36,12 @@ def tune(
     force: options.Force = False,
     console: Console,
 ) -> None:
-    """Search for the settings that are best on held-out examples, and print the command that fits
-    with them.
+    """Search for better settings than those of the preset, and print the command that fits with
+    them.
 
     The settings of each part are tried one after the other, each by a fit to all examples but those
-    that are held out. The search takes 5 minutes unless --budget says otherwise.
+    that are held out. They are kept if they are better there by more than a standard error. The
+    search takes 5 minutes unless --budget says otherwise.
     """
     if output is not None:
         check_model_target(output, force)
@@ -77,7 +78,13 @@ def tune(
         document["ended"] = watcher.last.ended
         console.say("")
         show_trials(console, trials)
-        console.say("", f"Searched for {watcher.last.seconds:.0f} s: {watcher.last.ended}.")
+        console.say(
+            "",
+            "A star marks what was chosen: the settings of the preset, unless others were better "
+            "by more than a standard error.",
+            "Smaller differences are chance, so another row may have a higher number.",
+            f"Searched for {watcher.last.seconds:.0f} s: {watcher.last.ended}.",
+        )
         for line in _chosen_lines(trials):
             console.say(line)
     if output is not None:
@@ -103,7 +110,7 @@ class Watcher:
             return
         trial = progress.trials[-1]
         print(
-            f"{progress.seconds:.0f} s: {_measures(trial)} with {trial['part']} ({trial['words']})",
+            f"{progress.seconds:.0f} s: {_measures(trial)} with {_named(trial)}",
             file=sys.stderr,
             flush=True,
         )
@@ -112,10 +119,17 @@ class Watcher:
 def _chosen_lines(trials: list[dict[str, Any]]) -> list[str]:
     """Return the best settings of each part, and what it reaches with them alone."""
     return [
-        f"Chosen: {trial['part']} ({trial['words']}), alone {_measures(trial)}."
+        f"Chosen: {_named(trial)}, alone {_measures(trial)}."
         for trial in trials
         if trial["outcome"] == "chosen"
     ]
+
+
+def _named(trial: dict[str, Any]) -> str:
+    """Return the part of a trial with its settings, where it has any."""
+    if not trial["words"]:
+        return str(trial["part"])
+    return f"{trial['part']} ({trial['words']})"
 
 
 def _measures(trial: dict[str, Any]) -> str:

@@ -107,8 +107,21 @@ class Table:
         lines = _lines(self.path, report, self.encoding)
         if self.format == "tsv":
             return csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        delimiter = self.delimiter or self._detected_delimiter()
-        return csv.reader(lines, delimiter=delimiter)
+        return csv.reader(lines, delimiter=self.used_delimiter())
+
+    def rows_of_any_length(self) -> Iterator[list[str]]:
+        """The rows of a CSV, TSV or Excel file, with cells of any length."""
+        rows = self.rows()
+        while batch := _take(rows, _BATCH_ROWS):
+            yield from batch
+
+    def used_delimiter(self) -> str:
+        """What separates the cells of a row; Excel has none, and is written with commas."""
+        if self.format == "tsv":
+            return "\t"
+        if self.format != "csv":
+            return ","
+        return self.delimiter or self._detected_delimiter()
 
     def _detected_delimiter(self) -> str:
         """The delimiter that gives the first line the most columns, a comma if several do."""

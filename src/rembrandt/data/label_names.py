@@ -3,13 +3,14 @@
 The file is a table of identifiers and names, or a SKOS vocabulary.
 """
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rembrandt.data.compressed import open_bytes, plain_suffix
 from rembrandt.data.labels import Title
-from rembrandt.errors import DataError, RembrandtError
+from rembrandt.errors import DataError, RembrandtError, RembrandtWarning, counted
 
 if TYPE_CHECKING:
     from rembrandt.data.cells import Table
@@ -67,14 +68,36 @@ def read_label_names(path: str | Path, language: str = "en") -> dict[str, Title]
             path,
         )
     titles: dict[str, Title] = {}
+    renamed: dict[str, tuple[Title, Title]] = {}  # names of an identifier that differ
     for identifier, name, description in rows:
-        if identifier and name:
-            titles[identifier] = (name, description) if description else name
+        if not (identifier and name):
+            continue
+        title: Title = (name, description) if description else name
+        if titles.get(identifier, title) != title:
+            renamed[identifier] = (titles[identifier], title)
+        titles[identifier] = title
+    if renamed and suffix in _TABLES:
+        _warn_renamed(path, renamed)
     if not titles:
         raise DataError(
             "there are no names in this file; expected an identifier and a name in each row", path
         )
     return titles
+
+
+def is_vocabulary(path: Path) -> bool:
+    """Whether a file is in a format of SKOS."""
+    return plain_suffix(path) in _SKOS
+
+
+def _warn_renamed(path: Path, renamed: dict[str, tuple[Title, Title]]) -> None:
+    """Warn about identifiers with several names."""
+    identifier, (first, last) = next(iter(renamed.items()))
+    message = (
+        f"{path}: {counted(len(renamed), 'id')} with several names, such as {identifier!r} with "
+        f"{first!r} and {last!r}; the last one is used"
+    )
+    warnings.warn(RembrandtWarning(message), stacklevel=3)
 
 
 def _table_rows(path: Path, format: str) -> Iterator[tuple[str, str, str]]:

@@ -109,4 +109,7 @@ class TreesKind(PartKind):
         count = f"n_trees {n_trees}"
         if not has_clusters:
             count = "one classifier per label, no clusters"
-        return f"{count}, cost {settings.cost:g}"
+        words = f"{count}, cost {settings.cost:g}"
+        if part is None:
+            words += f", first level of {settings.max_example_node_pairs:,.0f} pairs"
+        return words
