@@ -2,12 +2,14 @@
 reported.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from rembrandt.data.examples import Examples
 from rembrandt.errors import SettingsError
+from rembrandt.features.text import NewTerms
 from rembrandt.linalg import Array
 from rembrandt.metrics.percent import percent
 from rembrandt.model.facts import UpdateFacts
@@ -15,12 +17,42 @@ from rembrandt.model.model import Model
 from rembrandt.parts.protocol import Part, Update
 from rembrandt.parts.registry import KINDS
 from rembrandt.progress import Report, silent
+from rembrandt.settings.view_names import FEATURES
 
+NO_NEW_TERMS = NewTerms(0, 0, 0)
 # Share of the weight of new labels that the embedding may miss, beyond that of the labels of the
 # fit.
 MAX_OUTSIDE = 0.1
 # Examples added since the fit, relative to those of the fit, from which a refit is due.
 MAX_ADDED = 1.0
+
+
+def with_new_terms(
+    model: Model, texts: Iterable[str], report: Report = silent
+) -> tuple[Model, NewTerms]:
+    """Return a model that reads the new terms of these texts too, and scores as before.
+
+    Only an update gives them weights. A model with a part that cannot read more features is
+    returned as it is, and so is one that was not fitted to texts.
+    """
+    if model.text is None:
+        return model, NewTerms(0, 0, 0)
+    text, new = model.text.extended(texts, model.n_train, report)
+    if not new.n_learned:
+        return model, new
+    n_terms = model.n_features - model.text.n_encoded_
+    n_added = text.n_features_out_ - model.n_features
+    columns = np.arange(model.n_features)
+    columns[n_terms:] += n_added  # vectors of an encoder come last
+    parts: dict[str, Part] = {}
+    for name, part in model.parts.items():
+        widened: Part | None = part
+        if model.settings.parts[name].view == FEATURES:
+            widened = part.with_columns(columns, text.n_features_out_)
+        if widened is None:
+            return model, new._replace(n_learned=0)
+        parts[name] = widened
+    return replace(model, text=text, parts=parts), new
 
 
 def update_model(
@@ -29,12 +61,14 @@ def update_model(
     new_classes: Array,
     report: Report = silent,
     history: Examples | None = None,
+    new_terms: NewTerms = NO_NEW_TERMS,
 ) -> Model:
     """Return ``model`` after more examples.
 
     The columns of ``examples.Y`` are the labels of the model followed by the new ones,
     ``new_classes``. ``history`` are the examples that the model was fitted to, with the same
-    columns; without them these are taken to have none of the new labels.
+    columns; without them these are taken to have none of the new labels. ``new_terms`` is what
+    `with_new_terms` has returned with the model.
     """
     if history is None and not any(_learns_alone(name, model) for name in model.parts):
         raise SettingsError(
@@ -66,7 +100,15 @@ def update_model(
     if not isinstance(threshold, float):
         threshold = np.append(threshold, np.full(n_new, np.median(threshold)))
     old_counts = np.append(model.label_counts, np.zeros(n_new, model.label_counts.dtype))
-    facts = UpdateFacts(n_new, examples.n, outside(model, counts), tuple(missed))
+    facts = UpdateFacts(
+        n_labels=n_new,
+        n_examples=examples.n,
+        outside=outside(model, counts),
+        missed=tuple(missed),
+        n_words=new_terms.n_terms,
+        n_unknown_words=new_terms.n_unknown,
+        n_learned_words=new_terms.n_learned,
+    )
     no_texts = [""] * n_new
     return replace(
         model,

@@ -86,6 +86,8 @@ def update(
     examples = counted(n_train, "example")
     labels = counted(n_labels, "label")
     console.say(f"The model has now seen {examples} and has {labels}, {len(added):,} of them new.")
+    if not refit and classifier.facts_.updates[-1].words:
+        console.say(classifier.facts_.updates[-1].words)
     for sentence in missed:
         console.say(f"Not learned: {sentence}.")
     console.say(saved_line(target, seconds, "Updated"))

@@ -1,7 +1,8 @@
 """The whole pipeline as a scikit-learn classifier: texts or features in, labels out."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -52,7 +53,7 @@ from rembrandt.estimators.requests import (
 from rembrandt.estimators.saving import save_classifier
 from rembrandt.explanations.explain import explain_labels
 from rembrandt.explanations.explanation import Explanation
-from rembrandt.features.text import TextFeatures, is_text
+from rembrandt.features.text import NewTerms, TextFeatures, is_text
 from rembrandt.fitting import fit_model
 from rembrandt.linalg import Array
 from rembrandt.metrics import f1_scores, row_terms
@@ -74,7 +75,7 @@ from rembrandt.progress import Report, bars, silent
 from rembrandt.search import SearchResult, Watch, search, unwatched
 from rembrandt.settings import Preset
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
-from rembrandt.updating import refit_due, update_model
+from rembrandt.updating import NO_NEW_TERMS, refit_due, update_model, with_new_terms
 
 # Megabytes kept for updates above which a fit warns.
 LARGE_MEGABYTES = 10
@@ -668,7 +669,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         check_is_fitted(self, "model_")
         Y, new_classes = joined_labels(y, classes, self.classes_)
         history_targets = None
-        with bars(self.verbose > 0) as report:
+        with bars(self.verbose > 0) as report, self._reading_new_terms(X, report) as new_terms:
             rows = rows_of(self, X, report)
             if history is not None:
                 old_X, old_y = history
@@ -677,7 +678,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
                     known = self.classes_
                 old_rows = rows_of(self, old_X, report)
                 history_targets = (old_rows, read_targets(old_y, known), None)
-            return self._update(rows, Y, new_classes, sample_weight, report, history_targets)
+            self._update(rows, Y, new_classes, sample_weight, report, history_targets, new_terms)
+        return self
 
     def update_dataset(
         self, data: Dataset, report: Report = silent, history: Dataset | None = None
@@ -702,12 +704,14 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         labels = named_like([data.label_ids[i] for i in used], self.classes_)
         Y, new_classes = joined_labels(data.Y[:, used], labels, self.classes_)
         history_targets = None
-        if history is not None:
-            old_labels = as_labels(named_like(history.label_ids, self.classes_))
-            targets = Targets(history.Y, old_labels, self.model_.multiclass)
-            history_targets = (dataset_rows(self, history, report), targets, history.weights)
-        rows = dataset_rows(self, data, report)
-        self._update(rows, Y, new_classes, data.weights, report, history_targets)
+        with self._reading_new_terms(data.texts, report) as new_terms:
+            if history is not None:
+                old_labels = as_labels(named_like(history.label_ids, self.classes_))
+                targets = Targets(history.Y, old_labels, self.model_.multiclass)
+                old_rows = dataset_rows(self, history, report)
+                history_targets = (old_rows, targets, history.weights)
+            rows = dataset_rows(self, data, report)
+            self._update(rows, Y, new_classes, data.weights, report, history_targets, new_terms)
         if data.label_names:
             names = self.label_names_
             descriptions = self.label_descriptions_
@@ -1024,6 +1028,23 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             calibration_error=learned.calibration_error,
         )
 
+    @contextmanager
+    def _reading_new_terms(self, X: Any, report: Report) -> Iterator[NewTerms]:
+        """Let the model read the new terms of texts; an update that fails leaves it as it was."""
+        before = self.model_
+        X = as_input(X) if X is not None else None
+        texts = X[0] if is_blocks(X) else X
+        new_terms = NO_NEW_TERMS
+        if is_text(texts) and not isinstance(texts, str):
+            self.model_, new_terms = with_new_terms(before, texts, report)
+            self.n_features_in_ = self.model_.n_features
+        try:
+            yield new_terms
+        except BaseException:
+            self.model_ = before
+            self.n_features_in_ = before.n_features
+            raise
+
     def _update(
         self,
         rows: Any,
@@ -1032,7 +1053,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         sample_weight: Any,
         report: Report,
         history: tuple[Any, Targets, Any] | None,
-    ) -> Self:
+        new_terms: NewTerms,
+    ) -> None:
         """Update the model; ``history`` are the rows, the labels and the weights of earlier
         examples.
         """
@@ -1051,11 +1073,10 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             old = self._update_examples(
                 old_rows, Targets(known, new_classes, model.multiclass), weights
             )
-        self.model_ = update_model(model, more, new_classes, report, old)
+        self.model_ = update_model(model, more, new_classes, report, old, new_terms)
         reason = refit_due(self.model_)
         if reason is not None:
-            warnings.warn(reason, RembrandtWarning, stacklevel=3)
-        return self
+            warnings.warn(RembrandtWarning(reason), stacklevel=3)
 
     def _update_examples(self, rows: Any, targets: Targets, sample_weight: Any) -> Examples:
         """Return rows with labels and weights as examples."""

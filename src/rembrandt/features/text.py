@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,14 @@ from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, un
 
 _MAX_NGRAM = 100  # words or characters in a term
 _COUNT_LIMIT = 2**31  # of documents and columns, whose numbers have 32 bits
+
+
+class NewTerms(NamedTuple):
+    """What texts have that features were not learned from."""
+
+    n_terms: int  # different terms of the texts
+    n_unknown: int  # of them
+    n_learned: int  # of the unknown ones
 
 
 class TextFeatures(TransformerMixin, BaseEstimator):
@@ -76,7 +84,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     idf_ : ndarray of shape (n_features_out_,)
         The factor 1 + ln((1 + n) / (1 + m)) of each column; tf-idf only.
     terms_ : list of str or None
-        The term of each column, in alphabetical order; None if terms are hashed.
+        The term of each column, in alphabetical order, those of `extended` last; None if terms are
+        hashed.
 
     Examples
     --------
@@ -206,6 +215,56 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         documents = _as_texts(texts)
         X = self._weigh(self._counts(documents, report))
         return self._with_vectors(X, documents)
+
+    def extended(
+        self, texts: Iterable[str], n_before: int, report: Report = silent
+    ) -> tuple[Self, NewTerms]:
+        """Return features with the new terms of more texts.
+
+        The columns of the new terms come after those of the other terms, whose weights do not
+        change. ``min_df`` holds for the new texts. The document frequency of a new term in the
+        texts before is taken to be zero.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            More texts.
+        n_before : int
+            Number of texts that the terms were learned from.
+        report : callable, default=silent
+            Called with stage, done and total.
+
+        Returns
+        -------
+        features : TextFeatures
+            The same object if there are no new terms, or if ``max_features`` limits their number.
+        new : NewTerms
+            How many terms of the texts were not known.
+        """
+        check_is_fitted(self, "n_features_out_")
+        if self.terms_ is None:
+            return self, NewTerms(0, 0, 0)
+        learner = TermLearner(self._analyzer(), 1)
+        for _ in learner.counts(_as_texts(texts), report):
+            pass
+        numbers = np.array(sorted(learner.names, key=learner.names.__getitem__), dtype=np.int64)
+        spelled = [learner.names[number] for number in numbers.tolist()]
+        frequencies = learner.statistics[0][numbers]
+        is_unknown = self._vocabulary.numbers(terms.hash_each(spelled)) < 0
+        n_texts = n_before + learner.n_documents
+        is_learned = is_unknown & (frequencies >= _as_count(self.min_df, learner.n_documents))
+        is_learned &= frequencies <= _as_count(self.max_df, n_texts)
+        if self.max_features is not None:
+            is_learned[:] = False
+        new = NewTerms(len(spelled), int(is_unknown.sum()), int(is_learned.sum()))
+        if not new.n_learned:
+            return self, new
+        added = [spelled[position] for position in np.flatnonzero(is_learned).tolist()]
+        idf = np.log((1 + n_texts) / (1 + frequencies[is_learned])) + 1
+        features = type(self)(**self.get_params(deep=False))
+        all_idf = np.append(self.idf_, idf).astype(np.float32)
+        features._set(self.terms_ + added, all_idf)
+        return features, new
 
     def locate(self, texts: Iterable[str]) -> spans.TermSpans:
         """Find where the terms of each column occur.

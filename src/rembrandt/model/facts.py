@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rembrandt.errors import StorageError
+from rembrandt.errors import StorageError, counted
+from rembrandt.metrics.percent import percent
 from rembrandt.storage.arrays import finite, positive
 
 
@@ -50,6 +51,23 @@ class UpdateFacts:
     n_examples: int
     outside: float  # share of the weight of their labels that the embedding misses
     missed: tuple[str, ...]  # sentences about what could not be learned
+    n_words: int = 0  # different words of the texts
+    n_unknown_words: int = 0  # that the model did not know
+    n_learned_words: int = 0  # of the unknown ones
+
+    @property
+    def words(self) -> str:
+        """What is known about the words of the texts, as a sentence; empty without texts."""
+        if not self.n_words:
+            return ""
+        start = f"The texts have {counted(self.n_words, 'different word')}"
+        if not self.n_unknown_words:
+            return f"{start}, and the model knew all of them."
+        share = percent(self.n_unknown_words / self.n_words, 0)
+        known = f"{start}; the model did not know {self.n_unknown_words:,} of them ({share})"
+        if not self.n_learned_words:
+            return f"{known} and ignores these."
+        return f"{known} and has learned {self.n_learned_words:,}."
 
     @classmethod
     def from_json(cls, facts: Any) -> "UpdateFacts":
@@ -59,6 +77,9 @@ class UpdateFacts:
             n_examples=positive(facts["n_examples"], int, or_zero=True),
             outside=finite(facts["outside"]),
             missed=tuple(map(str, facts["missed"])),
+            n_words=positive(facts.get("n_words", 0), int, or_zero=True),
+            n_unknown_words=positive(facts.get("n_unknown_words", 0), int, or_zero=True),
+            n_learned_words=positive(facts.get("n_learned_words", 0), int, or_zero=True),
         )
 
 

@@ -148,6 +148,12 @@ class Part(ABC):
         """
         return self
 
+    def with_columns(self, columns: NDArray[np.int64], n_features: int) -> "Part | None":
+        """Return a part that reads ``n_features`` features, the old ones in these columns, and
+        scores all rows of them as before; None if a part of this kind cannot.
+        """
+        return None
+
     def for_prediction(self) -> "Part":
         """Return the part without what only updates need."""
         return self

@@ -2,12 +2,14 @@
 examples.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.data.arrays import move_columns
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.inverted import add_lists, add_products, csr_arrays
@@ -117,6 +119,9 @@ class Centroids(Part):
 
     def label_directions(self) -> sparse.csr_array:
         return self.centroids
+
+    def with_columns(self, columns: NDArray[np.int64], n_features: int) -> "Centroids":
+        return replace(self, centroids=move_columns(self.centroids, columns, n_features))
 
     def explain(self, row: sparse.csr_array, labels: Labels) -> Contributions:
         unit = unit_rows(row).astype(np.float64)

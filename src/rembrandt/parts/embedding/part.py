@@ -11,6 +11,7 @@ from operator import matmul
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.rows import as_rows
@@ -243,6 +244,14 @@ class LabelEmbedding(Part):
         if self.decoder.link == "sigmoid":
             return as_numpy(self.decoder.probabilities(scores))
         return scores
+
+    def with_columns(self, columns: NDArray[np.int64], n_features: int) -> "LabelEmbedding":
+        """See `Part`. New features have no weight: the projection is that of the fit."""
+        old = as_numpy(self.projection)
+        projection = np.zeros((n_features + 1, old.shape[1]), dtype=old.dtype)
+        projection[columns] = old[:-1]
+        projection[-1] = old[-1]
+        return replace(self, projection=projection)
 
     def explain(self, row: sparse.csr_array, labels: Labels) -> Contributions:
         entries = as_csr(self.rows(row))

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.data.arrays import move_columns
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.inverted import (
@@ -243,6 +245,16 @@ class Trees(Part):
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d, summed over trees."""
         return as_csr(reduce(operator.add, (tree.labels.weights for tree in self.trees)))
+
+    def with_columns(self, columns: NDArray[np.int64], n_features: int) -> Trees:
+        trees = []
+        for tree in self.trees:
+            levels = []
+            for level in tree.levels:
+                weights = move_columns(level.weights, columns, n_features)
+                levels.append(replace(level, weights=weights))
+            trees.append(Tree(tuple(levels)))
+        return replace(self, trees=tuple(trees))
 
     def explain(self, row: sparse.csr_array, labels: Labels) -> Contributions:
         """See `Part`.
