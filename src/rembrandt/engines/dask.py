@@ -47,8 +47,8 @@ ANSWER_TIMEOUT = 10
 SEND_CHECK = 3
 # Seconds before the next attempt, growing with each one.
 PAUSE = 0.5
-# Seconds to wait for a first worker.
-WORKER_TIMEOUT = 60
+# Seconds to wait for a worker where there is none.
+WORKER_TIMEOUT = 45
 # What is raised when a worker or the scheduler is lost.
 _LOST = (KilledWorker, NoValidWorkerError, CancelledError, CommClosedError, TimeoutError)
 
@@ -59,12 +59,13 @@ def cluster(
 ) -> Iterator[Client]:
     """Connect to a scheduler, or start processes on this machine that end with the block."""
     if scheduler is not None:
-        with _connect(scheduler, timeout or TIMEOUT) as client, _quiet():
+        with _quiet(), _connect(scheduler, timeout or TIMEOUT) as client:
             yield client
         return
     workers = workers or min(2, cpu_count())
     threads = str(max(1, cpu_count() // workers))
     with (
+        _quiet(),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -73,7 +74,6 @@ def cluster(
             env={"REMBRANDT_NUM_THREADS": threads},
         ) as local,
         Client(local, set_as_default=False) as client,
-        _quiet(),
     ):
         yield client
 
@@ -97,8 +97,8 @@ def _connect(scheduler: str, timeout: float) -> Client:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide the tracebacks that a client logs when it loses its scheduler; `EngineError` reports the
-    loss.
+    """Hide the tracebacks that a client logs when it loses its scheduler, also while it is closed;
+    `EngineError` reports the loss.
     """
     log = logging.getLogger("distributed.client")
     before = log.level
@@ -158,7 +158,7 @@ class DaskExecutor(Executor):
     def _total(self, product: str | Product, data: Data, block: Any) -> Array:
         workers = self._workers()
         n_runs = len(data.runs)
-        data_copies = self._broadcast(data)
+        data_copies = self._broadcast(data, workers)
         block_copies = None
         if block is not None:
             block_copies = self._scatter(block, workers)
@@ -190,7 +190,7 @@ class DaskExecutor(Executor):
 
     def _in_shares(self, task: Task, pieces: Sequence[Any], shared: tuple[Any, ...]) -> list[Any]:
         workers = self._workers()
-        shared_copies = [self._broadcast(value) for value in shared]
+        shared_copies = [self._broadcast(value, workers) for value in shared]
         runs = cut_in_runs(len(pieces), len(workers))
         futures = []
         # There may be fewer runs than workers.
@@ -214,9 +214,8 @@ class DaskExecutor(Executor):
             task, *local_arguments, workers=[worker], allow_other_workers=True, pure=False
         )
 
-    def _broadcast(self, value: Any) -> _Copies:
-        """Copy a value to every worker, once as long as it is the same object."""
-        workers = self._workers()
+    def _broadcast(self, value: Any, workers: list[str]) -> _Copies:
+        """Copy a value to these workers, once as long as it is the same object."""
         sent_value, copies = self._sent.get(type(value), (None, _Copies()))
         if sent_value is not value or not copies.keys() >= set(workers):
             copies = self._scatter(value, workers)
@@ -256,7 +255,14 @@ class DaskExecutor(Executor):
         if not workers:
             if self._alive() is None:
                 raise CommClosedError("the scheduler does not answer")
-            self.client.wait_for_workers(1, timeout=WORKER_TIMEOUT)
+            try:
+                self.client.wait_for_workers(1, timeout=WORKER_TIMEOUT)
+            except TimeoutError as error:
+                raise EngineError(
+                    f"the Dask scheduler at {self.address} has had no workers for "
+                    f"{WORKER_TIMEOUT} seconds; start some, and run the same command again: "
+                    "finished stages in a checkpoint are kept"
+                ) from error
             workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return sorted(workers)
 
