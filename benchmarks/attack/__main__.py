@@ -15,6 +15,7 @@ ATTACKS = {
     "models": ("benchmarks.attack.models", "damaged_models", 1_000),
     "stores": ("benchmarks.attack.folders", "damaged_stores", 500),
     "checkpoints": ("benchmarks.attack.folders", "damaged_checkpoints", 500),
+    "matrices": ("benchmarks.attack.matrices", "damaged_matrices", 2_000),
 }
 OTHERS = ("kills", "writers", "dask", "service")  # which have options of their own
 

@@ -45,6 +45,8 @@ TIMEOUT = 30
 ANSWER_TIMEOUT = 10
 # Seconds of sending after which the receivers are checked.
 SEND_CHECK = 3
+# Seconds of waiting for a result after which scheduler and workers are checked.
+RESULT_CHECK = 20
 # Seconds before the next attempt, growing with each one.
 PAUSE = 0.5
 # Seconds to wait for a worker where there is none.
@@ -168,7 +170,7 @@ class DaskExecutor(Executor):
             for run, owner in enumerate(owners)
         ]
         future, n_moved = self._tree(partial_sums, owners, 0, n_runs)
-        total: Array = future.result()
+        total: Array = self._result(future)
         self.tally.between += n_moved * total.nbytes
         self.tally.gathered += total.nbytes
         return total
@@ -198,9 +200,20 @@ class DaskExecutor(Executor):
             share = _Pieces([pieces[number] for number in run])
             copies = self._scatter(share, [worker])
             futures.append(self._submit(worker, _share, copies, task, *shared_copies))
-        shares = self.client.gather(futures)
+        shares = [self._result(future) for future in futures]
         self.tally.gathered += _nbytes(shares)
         return [result for share in shares for result in share]
+
+    def _result(self, future: Any) -> Any:
+        """Wait for a result as long as there are workers; without them it would never come."""
+        while True:
+            try:
+                return future.result(timeout=RESULT_CHECK)
+            except TimeoutError:
+                if future.done():
+                    raise
+                if not self._alive():
+                    raise CommClosedError("no worker is left to compute a result") from None
 
     def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
         """Submit a task to a worker, with that worker's copy of each broadcast argument."""
@@ -235,8 +248,9 @@ class DaskExecutor(Executor):
         while True:
             try:
                 return _Copies(zip(workers, waiting.result(SEND_CHECK), strict=True))
-            except OSError as error:
-                # A send to a worker that died may wait forever without an error.
+            except (OSError, KeyError) as error:
+                # A send to a worker that died may wait forever without an error. The scheduler
+                # raises a KeyError for one that it has just removed.
                 alive = None
                 if not waiting.done():
                     alive = self._alive()
