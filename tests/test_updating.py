@@ -496,6 +496,47 @@ class TestClassifier:
             assert_array_equal(labels_again, labels)
             assert_array_equal(probabilities_again, probabilities)
 
+    @pytest.mark.parametrize("kind", ["texts", "vectors", "weights"])
+    def test_the_history_is_compared_with_what_was_learned(self, kind, tmp_path):
+        rng = np.random.default_rng(0)
+        n = 60
+        X = np.round(rng.standard_normal((n, 6)) * (rng.random((n, 6)) < 0.6), 2)
+        X[:, 0] = 1
+        y = np.array([f"l{i % 4}" for i in range(n)])
+        texts = np.array([f"word{i % 5} other{i % 7} more{i % 3}" for i in range(n)])
+        rows = {
+            "texts": lambda index: texts[index].tolist(),
+            "vectors": lambda index: (texts[index].tolist(), X[index]),
+            "weights": lambda index: sparse.csr_matrix(X[index]),
+        }[kind]
+        first, second, third = np.split(rng.permutation(n), [30, 45])
+        weights = {}
+        if kind == "weights":
+            weights = {"sample_weight": np.linspace(0, 1, 30)}
+        fitted = RembrandtClassifier(random_state=0, preset="fast").fit(
+            rows(first), y[first], **weights
+        )
+        fitted.save(tmp_path / "model")
+        again = load(tmp_path / "model")
+        shuffled = rng.permutation(first)
+        again.update(rows(second), y[second], history=(rows(shuffled), y[shuffled]))
+        so_far = np.append(second, first)
+        again.update(rows(third), y[third], history=(rows(so_far), y[so_far]))
+
+        at = np.flatnonzero(y[first] == "l1")[0]
+        other = first.copy()
+        other[at] = second[y[second] == "l1"][0]
+        swapped = y[first].copy()
+        swapped[at] = "l2"
+        for index, labels, difference in (
+            (first[1:], y[first[1:]], r"history has 29 examples, .* learned from 30"),
+            (first, swapped, "number of examples in history differs for 2 labels"),
+            (other, y[other], "history has other features than"),
+        ):
+            model = load(tmp_path / "model")
+            with pytest.warns(RembrandtWarning, match=difference):
+                model.update(rows(second), y[second], history=(rows(index), labels))
+
     def test_a_large_covariance_is_announced(self):
         data = examples(*directions())
         kernel = {"kernel": "gaussian", "growable": True, "n_components": 6}

@@ -1,7 +1,8 @@
 """python -m benchmarks.attack ATTACK [--cases N] [--seed S] [--workers W] [--only NUMBER]
 
-Attacks: readers, generated, models, stores, checkpoints, kills, writers, service. Each prints one
-line of figures, and the first failures. The exit code is 1 if there were any.
+Attacks: readers, generated, models, stores, checkpoints, matrices, answers, kills, writers, dask,
+service. Each prints one line of figures, and the first failures. The exit code is 1 if there were
+any.
 """
 
 import sys
@@ -14,7 +15,9 @@ ATTACKS = {
     "models": ("benchmarks.attack.models", "damaged_models", 1_000),
     "stores": ("benchmarks.attack.folders", "damaged_stores", 500),
     "checkpoints": ("benchmarks.attack.folders", "damaged_checkpoints", 500),
+    "matrices": ("benchmarks.attack.matrices", "damaged_matrices", 2_000),
 }
+OTHERS = ("kills", "writers", "dask", "service")  # which have options of their own
 
 
 def main(name: str, given: list[str]) -> int:
@@ -23,6 +26,10 @@ def main(name: str, given: list[str]) -> int:
         from benchmarks.attack import processes
 
         return processes.main(name, given)
+    if name == "dask":
+        from benchmarks.attack import clusters
+
+        return clusters.main(given)
     if name == "service":
         from benchmarks.attack import service
 
@@ -37,6 +44,6 @@ def main(name: str, given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or sys.argv[1] not in (*ATTACKS, "kills", "writers", "service"):
+    if len(sys.argv) < 2 or sys.argv[1] not in (*ATTACKS, *OTHERS):
         sys.exit(__doc__)
     sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -83,6 +83,10 @@ class DataError(RembrandtError, ValueError):
         super().__init__(message, parameter)
 
 
+class DataTypeError(DataError, TypeError):
+    """Input of a type that cannot be used."""
+
+
 class SettingsError(RembrandtError, ValueError):
     """A parameter with an invalid value, or parameters that cannot be combined."""
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from rembrandt import __version__
 from rembrandt.blend import Blend
-from rembrandt.data.examples import Examples
+from rembrandt.data.examples import Examples, content_sum
 from rembrandt.declarations import ModelSettings
 from rembrandt.engines.backend import CPU, Backend
 from rembrandt.linalg import Array
@@ -57,7 +57,7 @@ def fit_model(
         label_counts=np.bincount(data.Y.indices, minlength=data.n_labels),
         n_train=data.n,
         settings=settings,
-        facts=Facts(version=__version__, memory_estimate=memory_estimate),
+        facts=Facts(__version__, memory_estimate, content=content_sum(data)),
         threshold=learned.threshold,
     )
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from rembrandt.data.examples import Examples
-from rembrandt.errors import SettingsError
+from rembrandt.data.examples import Examples, content_sum
+from rembrandt.errors import SettingsError, counted
 from rembrandt.features.text import NewTerms
 from rembrandt.linalg import Array
 from rembrandt.metrics.percent import percent
@@ -52,7 +52,9 @@ def with_new_terms(
         if widened is None:
             return model, new._replace(n_learned=0)
         parts[name] = widened
-    return replace(model, text=text, parts=parts), new
+    # The features of earlier examples are not those that they were fitted with any more.
+    facts = replace(model.facts, content=None)
+    return replace(model, text=text, parts=parts, facts=facts), new
 
 
 def update_model(
@@ -119,13 +121,41 @@ def update_model(
         threshold=threshold,
         label_counts=old_counts + counts,
         n_train=model.n_train + examples.n,
-        facts=model.facts.with_update(facts),
+        facts=model.facts.with_update(facts, content_sum(examples)),
     )
 
 
 def _learns_alone(name: str, model: Model) -> bool:
     """Whether a part learns new labels from new examples alone."""
     return KINDS[model.settings.parts[name].kind].learns_without_history
+
+
+def unlike_history(model: Model, history: Examples) -> str | None:
+    """Return how ``history`` differs from the examples that the model has learned from.
+
+    The model remembers their number, the number of each label, and a number that stands for their
+    features unless they were on disk.
+    """
+    remedy = (
+        "trees learn from them what new labels are not; give all examples that the model has "
+        "learned from, and no others"
+    )
+    if history.n != model.n_train:
+        return (
+            f"history has {counted(history.n, 'example')}, and the model has learned from "
+            f"{model.n_train:,}: {remedy}"
+        )
+    counts = np.bincount(history.Y.indices, minlength=model.n_labels)[: model.n_labels]
+    n_different = int((counts != model.label_counts).sum())
+    if n_different:
+        return (
+            f"the number of examples in history differs for {counted(n_different, 'label')} from "
+            f"that in what the model has learned from: {remedy}"
+        )
+    content = content_sum(history)
+    if None not in (content, model.facts.content) and content != model.facts.content:
+        return f"history has other features than what the model has learned from: {remedy}"
+    return None
 
 
 def outside(model: Model, counts: Array) -> float:

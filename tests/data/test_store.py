@@ -5,6 +5,7 @@ and full disks.
 import json
 import os
 import pickle
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -288,7 +289,51 @@ def test_a_shard_that_is_truncated_in_use_is_an_error(numeric, tmp_path):
     os.truncate(store.shards[0].path, 100)
     np.testing.assert_array_equal(data.X.toarray(), before)
     for use in (lambda: rows[:], lambda: rows[[0, 1]], store.labels):
-        with pytest.raises(DataError, match="changed while it was in use; restore"):
+        with pytest.raises(DataError, match=r"(100 bytes|while it was in use).*; restore"):
             use()
     with pytest.raises(DataError, match="bytes instead of"):
         Store(store.path).dataset()
+
+
+def test_a_shard_that_is_changed_in_place_is_an_error(numeric, tmp_path):
+    """Also where the time of the change is put back."""
+    store = convert([numeric], tmp_path / "store")
+    rows = store.dataset().X
+    before = rows[:].toarray()
+    path = store.shards[0].path
+    contents = path.read_bytes()
+    status = path.stat()
+    values = store.shards[0]._file.arrays["X.data"]
+    at = contents.index(values.tobytes())
+    time.sleep(0.02)  # the clock of file systems advances every few milliseconds
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write((values + 1).tobytes())
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    for use in (lambda: rows[:], lambda: rows[[0, 1]], store.labels):
+        with pytest.raises(DataError, match="do not match their checksum; restore"):
+            use()
+    path.write_bytes(contents)
+    np.testing.assert_array_equal(rows[:].toarray(), before)
+
+
+def test_a_shard_that_changes_after_its_check_is_an_error(numeric, tmp_path, monkeypatch):
+    """Whatever was read is checked before it is used."""
+    store = convert([numeric], tmp_path / "store")
+    rows = store.dataset().X
+    assert rows[[0, 1]].nnz > 0
+    monkeypatch.setattr(arrays.ArrayFile, "check", lambda self, file=None: None)
+    monkeypatch.setattr(arrays.ArrayFile, "may_have_changed", lambda self: False)
+    path = store.shards[0].path
+    contents = path.read_bytes()
+    opened = store.shards[0]._file
+    for name, changed in (("indices", 2**30), ("indptr", 2**40)):
+        array = opened.arrays[f"X.{name}"]
+        at = array.ctypes.data - opened._contents.ctypes.data
+        damaged = bytearray(contents)
+        damaged[at : at + array.nbytes] = np.full_like(array, changed).tobytes()
+        with path.open("r+b") as file:
+            file.write(damaged)
+        for use in (lambda: rows[:], lambda: rows[[0, 1]], lambda: rows[:2]):
+            with pytest.raises(DataError, match="rows of X are not a sparse matrix"):
+                use()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError, RembrandtWarning
-from rembrandt.linalg.sparse import Matrix, is_sparse, is_wide
+from rembrandt.linalg.sparse import Matrix, csr_of, is_sparse, is_wide
 from rembrandt.linalg.validation import check_sparse
 
 # Every label has a name in memory, so a wrong header, id or shape must not ask for more.
@@ -65,7 +65,7 @@ def feature_matrix(X: Any, what: str = "X") -> sp.csr_array:
     try:
         if np.iscomplexobj(X):
             raise TypeError("its numbers are complex")
-        result = sp.csr_array(X, dtype=np.float32)
+        result = csr_of(X, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise DataError(
             f"{what} cannot be read as a matrix of numbers ({error}); give a 2-D array"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from rembrandt.data.rows import Rows, as_rows
+from rembrandt.data.rows import MemoryRows, Rows, as_rows
 from rembrandt.data.views import Views
 from rembrandt.errors import DataError
 from rembrandt.linalg.blocks import spans
@@ -19,6 +19,8 @@ from rembrandt.settings.view_names import FEATURES, TEXTS, vector_views
 Array = NDArray[Any]
 # Dense rows that are compared at a time.
 PROJECTED_BLOCK_ROWS = 8192
+# Numbers that stand for examples are below this, so that they fit into JSON and 64 bits.
+CONTENT_RANGE = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,18 @@ def content_groups(X: Any, groups: Array | None, vectors: Sequence[Any] = ()) ->
     smallest = np.full(int(component.max(initial=0)) + 1, np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(smallest, component, keys)
     return smallest[component]
+
+
+def content_sum(data: Examples) -> int | None:
+    """Return a number that stands for the features of all examples in any order; None for rows on
+    disk, where it would take a pass over the data.
+
+    That of two sets of examples together is the sum of theirs, modulo `CONTENT_RANGE`.
+    """
+    if not isinstance(data.X, MemoryRows):
+        return None
+    keys = content_groups(data.X[:], None, [block[:] for block in data.vectors])
+    return int(keys.sum(dtype=np.uint64)) % CONTENT_RANGE
 
 
 def _projected(X: Any, seed: int) -> NDArray[np.float64]:

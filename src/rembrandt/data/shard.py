@@ -149,6 +149,8 @@ class MappedShard:
         names = list(self._array_types())
         with self._errors():
             arrays = self._checked().copy(names)
+        # Once more, as the file may have changed after it was checked.
+        self._check(arrays)
         return ShardData(
             X=self._matrix("X", arrays, d),
             Y=self._matrix("Y", arrays, c),
@@ -160,7 +162,16 @@ class MappedShard:
         with self._errors():
             file = self._checked()
             file.check()
-        return self._matrix("X", file.arrays, d)[rows].copy()
+        # The file may change at any time, so copies are checked. SciPy drops entries that are
+        # outside of the matrix from a slice of its rows.
+        starts = file.arrays["X.indptr"].copy()
+        self._check_starts("X", starts, self.entry.nonzeros[0])
+        X = self._matrix("X", file.arrays | {"X.indptr": starts}, d)[rows].copy()
+        n_entries = np.diff(starts)[rows].sum()
+        if X.nnz != n_entries:
+            raise self._unsound("X")
+        self._check_entries("X", X.indices, X.data, d)
+        return X
 
     def _matrix(self, name: str, arrays: Arrays, n_columns: int) -> sp.csr_array:
         """The matrix X or Y over these arrays, without a copy."""
@@ -172,8 +183,8 @@ class MappedShard:
         return matrix
 
     def _checked(self) -> ArrayFile:
-        """The file, whose contents are checked the first time."""
-        if self._file is None:
+        """The file, whose contents are checked the first time, and when it was touched."""
+        if self._file is None or self._file.may_have_changed():
             file = self._mapped(verify=True)
             self._check(file.arrays)
             file.release()
@@ -250,20 +261,36 @@ class MappedShard:
 
     def _check_matrix(self, name: str, arrays: Arrays, n_columns: int, nonzeros: int) -> None:
         """Refuse arrays that are not a sparse matrix of this size with finite values."""
-        starts = arrays[f"{name}.indptr"]
         indices = arrays[f"{name}.indices"]
         values = arrays[f"{name}.data"]
+        if not indices.size == values.size == nonzeros:
+            raise self._unsound(name)
+        self._check_starts(name, arrays[f"{name}.indptr"], nonzeros)
+        self._check_entries(name, indices, values, n_columns)
+
+    def _check_starts(self, name: str, starts: Array, nonzeros: int) -> None:
+        """Refuse starts of rows that do not cut the entries into the rows of this shard."""
         is_sound = (
             starts.size == self.entry.n + 1
             and starts[0] == 0
-            and starts[-1] == indices.size == values.size == nonzeros
+            and starts[-1] == nonzeros
             and bool((starts[1:] >= starts[:-1]).all())
-            and indices.min(initial=0) >= 0
+        )
+        if not is_sound:
+            raise self._unsound(name)
+
+    def _check_entries(self, name: str, indices: Array, values: Array, n_columns: int) -> None:
+        """Refuse columns that do not exist, and values that are not finite."""
+        is_sound = (
+            indices.min(initial=0) >= 0
             and indices.max(initial=-1) < n_columns
             and bool(np.isfinite(values).all())
         )
         if not is_sound:
-            raise DataError(f"its rows of {name} are not a sparse matrix; {REMEDY}", self.path)
+            raise self._unsound(name)
+
+    def _unsound(self, name: str) -> DataError:
+        return DataError(f"its rows of {name} are not a sparse matrix; {REMEDY}", self.path)
 
 
 @lru_cache(maxsize=_OPEN_SHARDS)

@@ -29,6 +29,7 @@ from rembrandt.data.arrays import (
 from rembrandt.data.labels import LabelIndex, as_labels
 from rembrandt.data.separators import unsplit_labels, warn_missing_words
 from rembrandt.errors import DataError, RembrandtWarning
+from rembrandt.linalg.validation import refusals
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,9 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
 
 def _read_classes(y: Any) -> Targets:
     """Read a 1-D array with one class for each example."""
-    labels, is_present = present_labels(column_or_1d(y, warn=True))
-    check_classification_targets(labels)
+    with refusals("y", "give one label for each example, lists of labels, or a 0/1 matrix"):
+        labels, is_present = present_labels(column_or_1d(y, warn=True))
+        check_classification_targets(labels)
     names, ids = np.unique(labels, return_inverse=True)
     if len(names) == 0:
         raise DataError("the target has no class; give examples of at least two classes")

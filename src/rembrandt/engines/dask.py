@@ -45,10 +45,12 @@ TIMEOUT = 30
 ANSWER_TIMEOUT = 10
 # Seconds of sending after which the receivers are checked.
 SEND_CHECK = 3
+# Seconds of waiting for a result after which scheduler and workers are checked.
+RESULT_CHECK = 20
 # Seconds before the next attempt, growing with each one.
 PAUSE = 0.5
-# Seconds to wait for a first worker.
-WORKER_TIMEOUT = 60
+# Seconds to wait for a worker where there is none.
+WORKER_TIMEOUT = 45
 # What is raised when a worker or the scheduler is lost.
 _LOST = (KilledWorker, NoValidWorkerError, CancelledError, CommClosedError, TimeoutError)
 
@@ -59,12 +61,13 @@ def cluster(
 ) -> Iterator[Client]:
     """Connect to a scheduler, or start processes on this machine that end with the block."""
     if scheduler is not None:
-        with _connect(scheduler, timeout or TIMEOUT) as client, _quiet():
+        with _quiet(), _connect(scheduler, timeout or TIMEOUT) as client:
             yield client
         return
     workers = workers or min(2, cpu_count())
     threads = str(max(1, cpu_count() // workers))
     with (
+        _quiet(),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
@@ -73,7 +76,6 @@ def cluster(
             env={"REMBRANDT_NUM_THREADS": threads},
         ) as local,
         Client(local, set_as_default=False) as client,
-        _quiet(),
     ):
         yield client
 
@@ -97,8 +99,8 @@ def _connect(scheduler: str, timeout: float) -> Client:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide the tracebacks that a client logs when it loses its scheduler; `EngineError` reports the
-    loss.
+    """Hide the tracebacks that a client logs when it loses its scheduler, also while it is closed;
+    `EngineError` reports the loss.
     """
     log = logging.getLogger("distributed.client")
     before = log.level
@@ -158,7 +160,7 @@ class DaskExecutor(Executor):
     def _total(self, product: str | Product, data: Data, block: Any) -> Array:
         workers = self._workers()
         n_runs = len(data.runs)
-        data_copies = self._broadcast(data)
+        data_copies = self._broadcast(data, workers)
         block_copies = None
         if block is not None:
             block_copies = self._scatter(block, workers)
@@ -168,7 +170,7 @@ class DaskExecutor(Executor):
             for run, owner in enumerate(owners)
         ]
         future, n_moved = self._tree(partial_sums, owners, 0, n_runs)
-        total: Array = future.result()
+        total: Array = self._result(future)
         self.tally.between += n_moved * total.nbytes
         self.tally.gathered += total.nbytes
         return total
@@ -190,7 +192,7 @@ class DaskExecutor(Executor):
 
     def _in_shares(self, task: Task, pieces: Sequence[Any], shared: tuple[Any, ...]) -> list[Any]:
         workers = self._workers()
-        shared_copies = [self._broadcast(value) for value in shared]
+        shared_copies = [self._broadcast(value, workers) for value in shared]
         runs = cut_in_runs(len(pieces), len(workers))
         futures = []
         # There may be fewer runs than workers.
@@ -198,9 +200,20 @@ class DaskExecutor(Executor):
             share = _Pieces([pieces[number] for number in run])
             copies = self._scatter(share, [worker])
             futures.append(self._submit(worker, _share, copies, task, *shared_copies))
-        shares = self.client.gather(futures)
+        shares = [self._result(future) for future in futures]
         self.tally.gathered += _nbytes(shares)
         return [result for share in shares for result in share]
+
+    def _result(self, future: Any) -> Any:
+        """Wait for a result as long as there are workers; without them it would never come."""
+        while True:
+            try:
+                return future.result(timeout=RESULT_CHECK)
+            except TimeoutError:
+                if future.done():
+                    raise
+                if not self._alive():
+                    raise CommClosedError("no worker is left to compute a result") from None
 
     def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:
         """Submit a task to a worker, with that worker's copy of each broadcast argument."""
@@ -214,9 +227,8 @@ class DaskExecutor(Executor):
             task, *local_arguments, workers=[worker], allow_other_workers=True, pure=False
         )
 
-    def _broadcast(self, value: Any) -> _Copies:
-        """Copy a value to every worker, once as long as it is the same object."""
-        workers = self._workers()
+    def _broadcast(self, value: Any, workers: list[str]) -> _Copies:
+        """Copy a value to these workers, once as long as it is the same object."""
         sent_value, copies = self._sent.get(type(value), (None, _Copies()))
         if sent_value is not value or not copies.keys() >= set(workers):
             copies = self._scatter(value, workers)
@@ -236,8 +248,9 @@ class DaskExecutor(Executor):
         while True:
             try:
                 return _Copies(zip(workers, waiting.result(SEND_CHECK), strict=True))
-            except OSError as error:
-                # A send to a worker that died may wait forever without an error.
+            except (OSError, KeyError) as error:
+                # A send to a worker that died may wait forever without an error. The scheduler
+                # raises a KeyError for one that it has just removed.
                 alive = None
                 if not waiting.done():
                     alive = self._alive()
@@ -256,7 +269,14 @@ class DaskExecutor(Executor):
         if not workers:
             if self._alive() is None:
                 raise CommClosedError("the scheduler does not answer")
-            self.client.wait_for_workers(1, timeout=WORKER_TIMEOUT)
+            try:
+                self.client.wait_for_workers(1, timeout=WORKER_TIMEOUT)
+            except TimeoutError as error:
+                raise EngineError(
+                    f"the Dask scheduler at {self.address} has had no workers for "
+                    f"{WORKER_TIMEOUT} seconds; start some, and run the same command again: "
+                    "finished stages in a checkpoint are kept"
+                ) from error
             workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return sorted(workers)
 

@@ -6,7 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_sample_weight,
+    validate_data,
+)
 
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
@@ -16,10 +20,12 @@ from rembrandt.data.targets import Targets
 from rembrandt.data.views import is_blocks
 from rembrandt.errors import DataError
 from rembrandt.linalg.sparse import as_csr, is_sparse
-from rembrandt.linalg.validation import MIN_VALUE, bounded_values, check_sparse
+from rembrandt.linalg.validation import MIN_VALUE, bounded_values, check_sparse, refusals
 
 # Weights below this share of the largest one count as zero: sums in double precision lose them.
 MIN_RELATIVE_WEIGHT = 1e-15
+# Types of features; others are converted to one of them.
+FLOATS = [np.float32, np.float64]
 
 
 class Estimator(BaseEstimator):
@@ -45,7 +51,9 @@ class Estimator(BaseEstimator):
             X = X[:]  # predictions are as large as the data anyway
         if is_sparse(X):
             check_sparse(X)
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float32, np.float64])
+        _check_feature_names(self, X, reset=reset)
+        with refusals():
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS)
         bounded = bounded_values(X)
         if reset and bounded is not X and not _any_value(bounded):
             raise DataError(

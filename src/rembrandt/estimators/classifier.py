@@ -75,7 +75,13 @@ from rembrandt.progress import Report, bars, silent
 from rembrandt.search import SearchResult, Watch, search, unwatched
 from rembrandt.settings import Preset
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
-from rembrandt.updating import NO_NEW_TERMS, refit_due, update_model, with_new_terms
+from rembrandt.updating import (
+    NO_NEW_TERMS,
+    refit_due,
+    unlike_history,
+    update_model,
+    with_new_terms,
+)
 
 # Megabytes kept for updates above which a fit warns.
 LARGE_MEGABYTES = 10
@@ -1073,6 +1079,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             old = self._update_examples(
                 old_rows, Targets(known, new_classes, model.multiclass), weights
             )
+            difference = unlike_history(model, old)
+            if difference is not None:
+                warnings.warn(RembrandtWarning(difference, "history"), stacklevel=3)
         self.model_ = update_model(model, more, new_classes, report, old, new_terms)
         reason = refit_due(self.model_)
         if reason is not None:

@@ -24,7 +24,7 @@ from rembrandt.explanations.explain import term_names
 from rembrandt.features.text import is_text
 from rembrandt.linalg import Array, Indices
 from rembrandt.linalg.sparse import is_sparse
-from rembrandt.linalg.validation import bounded_values, check_sparse
+from rembrandt.linalg.validation import bounded_values, check_sparse, refusals
 from rembrandt.model.model import Model
 from rembrandt.predict import Request, answer
 from rembrandt.progress import Report, silent
@@ -79,7 +79,8 @@ def vector_block(block: Any) -> NDArray[Any]:
         )
     if is_sparse(block):
         check_sparse(block, "the vectors")
-    checked: Any = check_array(block, accept_sparse="csr", dtype=[np.float32, np.float64])
+    with refusals("the vectors"):
+        checked: Any = check_array(block, accept_sparse="csr", dtype=[np.float32, np.float64])
     if is_sparse(checked):
         checked = checked.toarray()
     return np.asarray(bounded_values(checked, "the vectors"))

@@ -141,9 +141,21 @@ def matmul(A: Matrix, Z: Array) -> Array:
     return A @ Z
 
 
+# Other types of indices are unknown to the compiled functions of SciPy.
+_INDEX_TYPES = {np.dtype(np.int32), np.dtype(np.int64)}
+
+
+def csr_of(A: Any, dtype: Any = None) -> sparse.csr_array:
+    """``A`` as CSR with indices of a type that SciPy takes; entries may be in any order."""
+    A = sparse.csr_array(A, dtype=dtype)
+    if not {A.indices.dtype, A.indptr.dtype} <= _INDEX_TYPES:
+        A = sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)  # which converts them
+    return A
+
+
 def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
     """``A`` as CSR with sorted, summed entries and 32-bit column indices where they fit."""
-    A = sparse.csr_array(A, dtype=dtype)
+    A = csr_of(A, dtype)
     if len(A.data) > A.indptr[-1]:
         A = A.copy()
         A.prune()  # room for more entries, which SciPy allows

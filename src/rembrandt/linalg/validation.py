@@ -1,12 +1,13 @@
 """Matrices of users, checked before compiled code reads them."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, DataTypeError
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import is_sparse
@@ -22,6 +23,31 @@ MIN_VALUE = float(np.finfo(np.float32).tiny)
 
 # Values that are compared at a time, so that the answers take little memory.
 COMPARED_VALUES = 1 << 20
+
+
+@contextmanager
+def refusals(
+    what: str = "X",
+    remedy: str = "give a 2-D matrix of finite numbers, one row for each example",
+) -> Iterator[None]:
+    """Turn the errors of checks in scikit-learn and NumPy into errors that say what to do.
+
+    Parameters
+    ----------
+    what : str, default="X"
+        What is checked, as messages call it.
+    remedy : str
+        What to do.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except (TypeError, ValueError) as error:
+        lines = str(error).splitlines()  # the others quote the matrix
+        finding = lines[0].rstrip(".: ") if lines else type(error).__name__
+        kind = DataTypeError if isinstance(error, TypeError) else DataError
+        raise kind(f"{what} cannot be used: {finding}; {remedy}") from error
 
 
 def check_sparse(A: Any, what: str = "X") -> None:

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from rembrandt.errors import DataError
 from rembrandt.linalg import Indices
-from rembrandt.linalg.sparse import is_sparse
-from rembrandt.linalg.validation import check_sparse
+from rembrandt.linalg.sparse import csr_of, is_sparse
+from rembrandt.linalg.validation import check_sparse, refusals
 
 Hits = NDArray[np.bool_]  # n × k: which predictions are true labels
 
@@ -18,7 +18,13 @@ def as_truth(truth: Any) -> sparse.csr_array:
     """Return the true labels as CSR with sorted columns, without duplicates and stored zeros."""
     if is_sparse(truth):
         check_sparse(truth, "the truth")
-    Y = sparse.csr_array(truth)
+    with refusals("the truth"):
+        Y = csr_of(truth)
+    if Y.ndim != 2:
+        raise DataError(
+            f"the truth has {Y.ndim} dimension; give a matrix with a row for each example and a "
+            "column for each label"
+        )
     if not Y.has_canonical_format or not Y.data.all():
         Y = Y.copy()  # leave the caller's matrix unchanged
         Y.sum_duplicates()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from rembrandt.data.examples import CONTENT_RANGE
 from rembrandt.errors import StorageError, counted
 from rembrandt.metrics.percent import percent
 from rembrandt.storage.arrays import finite, positive
@@ -93,10 +94,16 @@ class Facts:
     held_out: tuple[HeldOutMeasures, ...] = ()
     calibration_error: float | None = None
     updates: tuple[UpdateFacts, ...] = field(default=())
+    # Stands for the features of the examples that the model has learned from; None if it is not
+    # known. See `rembrandt.data.examples.content_sum`.
+    content: int | None = None
 
-    def with_update(self, update: UpdateFacts) -> "Facts":
-        """Return the facts after an update."""
-        return replace(self, updates=(*self.updates, update))
+    def with_update(self, update: UpdateFacts, content: int | None = None) -> "Facts":
+        """Return the facts after an update with examples for which ``content`` stands."""
+        total = None
+        if self.content is not None and content is not None:
+            total = (self.content + content) % CONTENT_RANGE
+        return replace(self, updates=(*self.updates, update), content=total)
 
     @property
     def n_updated(self) -> int:
@@ -110,6 +117,7 @@ class Facts:
             "held_out": [measures.to_json() for measures in self.held_out],
             "calibration_error": self.calibration_error,
             "updates": [asdict(update) for update in self.updates],
+            "content": self.content,
         }
 
     @classmethod
@@ -118,12 +126,14 @@ class Facts:
         if not isinstance(facts, dict) or not isinstance(facts.get("version"), str):
             raise StorageError("the facts of the model cannot be read")
         error = facts["calibration_error"]
+        content = facts.get("content")
         return cls(
             version=facts["version"],
             memory_estimate=positive(facts["memory_estimate"], int, or_zero=True),
             held_out=_each(HeldOutMeasures, facts["held_out"]),
             calibration_error=None if error is None else finite(error),
             updates=_each(UpdateFacts, facts["updates"]),
+            content=None if content is None else positive(content, int, or_zero=True),
         )
 
 

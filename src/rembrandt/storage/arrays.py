@@ -206,6 +206,14 @@ class ArrayFile:
         if not is_unchanged:
             raise damaged(self.path, "it was changed while it was in use")
 
+    def may_have_changed(self) -> bool:
+        """Whether the file was touched in any way since it was opened.
+
+        The time of the last change of the inode cannot be set back, as that of the contents can.
+        It also changes with the permissions and the links of a file.
+        """
+        return self.path.stat().st_ctime_ns != self._status.st_ctime_ns
+
     def copy(self, names: Sequence[str]) -> Arrays:
         """Return copies of some arrays.
 
