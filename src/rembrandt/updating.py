@@ -32,14 +32,16 @@ def with_new_terms(
 ) -> tuple[Model, NewTerms]:
     """Return a model that reads the new terms of these texts too, and scores as before.
 
-    Only an update gives them weights. A model with a part that cannot read more features is
-    returned as it is, and so is one that was not fitted to texts.
+    Only an update gives them weights. A model is returned as it is if none of its parts learns such
+    weights, if one cannot read more features, or if it was not fitted to texts.
     """
     if model.text is None:
         return model, NewTerms(0, 0, 0)
     text, new = model.text.extended(texts, model.n_train, report)
     if not new.n_learned:
         return model, new
+    if not any(part.learns_columns for part in model.parts.values()):
+        return model, new._replace(n_learned=0)
     n_terms = model.n_features - model.text.n_encoded_
     n_added = text.n_features_out_ - model.n_features
     columns = np.arange(model.n_features)

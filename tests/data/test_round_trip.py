@@ -179,7 +179,9 @@ def test_names_beside_a_repository_file(tmp_path):
 def test_very_long_lines_and_many_chunks(tmp_path, monkeypatch):
     row = b"1,2 " + b" ".join(b"%d:1" % i for i in range(200_000)) + b"\n"
     monkeypatch.setattr(
-        "rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 1000), raising=True
+        "rembrandt.data.compressed.line_chunks.__defaults__",
+        (lambda *_: None, 1000, None),
+        raising=True,
     )
     data = read(writing.write(tmp_path, "a.txt.zst", row + b"3 1:1\n" * 500))
     assert data.X.shape == (501, 200_000)
@@ -189,7 +191,9 @@ def test_very_long_lines_and_many_chunks(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "between"), [("a.tsv", "\t"), ("a.csv", ",")])
 def test_table_rows_longer_than_a_chunk(tmp_path, monkeypatch, name, between):
     monkeypatch.setattr(
-        "rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 1000), raising=True
+        "rembrandt.data.compressed.line_chunks.__defaults__",
+        (lambda *_: None, 1000, None),
+        raising=True,
     )
     lengths = [3] * 1000 + [5_000] + [4] * 1000 + [200_000, 1]
     rows = "".join(f"{'w' * length}{between}label-{i}\n" for i, length in enumerate(lengths))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rembrandt.declarations import as_json
+from rembrandt.model.card import model_card, notes_in
 from rembrandt.model.saving import save_model
 
 
@@ -39,7 +40,10 @@ def save_classifier(
     where = os.path.realpath(path)
     last_folder, last_checksum = getattr(classifier, "_saved", ("", None))
     expected = last_checksum if last_folder == where else None
+    card = model_card(
+        classifier.model_, classifier.selection_, facts["extra"], notes_in(Path(path))
+    )
     checksum = save_model(
-        path, classifier.model_, facts, force, sign_key=sign_key, expected=expected
+        path, classifier.model_, facts, force, sign_key=sign_key, expected=expected, readme=card
     )
     return where, checksum

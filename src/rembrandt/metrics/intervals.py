@@ -1,4 +1,4 @@
-"""Bootstrap confidence intervals of measures."""
+"""Confidence intervals of measures."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,6 +8,23 @@ from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
+
+
+def wilson(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
+    """Return the interval of Wilson for a share of ``n`` independent examples.
+
+    ``z`` is the quantile of the normal distribution, 1.96 for 95 %.
+
+    >>> low, high = wilson(0.6, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.502, 0.691)
+    """
+    if n == 0:
+        return 0.0, 1.0
+    widening = z**2 / n
+    centre = (share + widening / 2) / (1 + widening)
+    spread = z * np.sqrt(share * (1 - share) / n + widening / (4 * n)) / (1 + widening)
+    return max(0.0, float(centre - spread)), min(1.0, float(centre + spread))
 
 
 def bootstrap(

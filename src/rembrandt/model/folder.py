@@ -24,6 +24,7 @@ FORMAT = "rembrandt-model"
 FORMAT_VERSION = 4
 _CARD = "model.json"
 _WEIGHTS = "weights.safetensors"
+CARD_FOR_PEOPLE = "README.md"  # not covered by checksums: people may edit it
 _MAX_CARD_BYTES = 64 << 20
 _REMEDY = "copy the model folder again from where it was made, or fit again"
 
@@ -35,13 +36,14 @@ def save_folder(
     force: bool = False,
     sign_key: str | bytes | None = None,
     expected: str | None = None,
+    readme: str | None = None,
 ) -> str:
     """Save arrays and JSON-able metadata as a model folder, and return the checksum of its card.
 
     The folder appears complete or not at all. An existing one is refused, unless ``force`` is set
     and it is a model: then it is replaced, and still intact if anything fails. If it has another
     checksum than ``expected``, somebody replaced it since it was loaded, and it is kept. Tuples in
-    the metadata come back as lists.
+    the metadata come back as lists. ``readme`` is a page for people in the folder.
     """
 
     def may_replace(there: Path) -> str | None:
@@ -76,6 +78,8 @@ def save_folder(
             file.write(card_text)
             file.flush()
             os.fsync(file.fileno())
+        if readme is not None:
+            (folder / CARD_FOR_PEOPLE).write_text(readme, encoding="utf-8")
     return str(card["sha256"])
 
 
@@ -202,7 +206,9 @@ def why_not_a_model(path: Path) -> str | None:
     if not path.is_dir():
         return "it is not a folder"
     strangers = sorted(
-        entry.name for entry in path.iterdir() if entry.name not in (_CARD, _WEIGHTS)
+        entry.name
+        for entry in path.iterdir()
+        if entry.name not in (_CARD, _WEIGHTS, CARD_FOR_PEOPLE)
     )
     if strangers:
         return f"it holds {strangers[0]!r}, which is not part of a model"

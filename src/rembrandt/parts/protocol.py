@@ -148,6 +148,9 @@ class Part(ABC):
         """
         return self
 
+    # Whether an update gives weights to features that the fit did not have.
+    learns_columns: ClassVar[bool] = False
+
     def with_columns(self, columns: NDArray[np.int64], n_features: int) -> "Part | None":
         """Return a part that reads ``n_features`` features, the old ones in these columns, and
         scores all rows of them as before; None if a part of this kind cannot.

@@ -4,6 +4,7 @@ examples.
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,8 @@ class Centroids(Part):
     A score is a cosine. It lies between 0 and 1 for features that are not negative, so it is also
     the likelihood.
     """
+
+    learns_columns: ClassVar[bool] = True
 
     centroids: sparse.csr_array
     lengths: Array  # of the sums of unit rows, for updates

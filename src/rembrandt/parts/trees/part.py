@@ -15,7 +15,7 @@ import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,6 +147,8 @@ class PreparedRows:
 @dataclass(frozen=True)
 class Trees(Part):
     """Fitted trees. Scores are probabilities."""
+
+    learns_columns: ClassVar[bool] = True
 
     trees: tuple[Tree, ...]
     power: float
