@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import lru_cache
 
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -169,5 +168,3 @@ def _plain_encode(network: Network, max_tokens: int, fitting: Fitting) -> Encode
 def _device(fitting: Fitting) -> str:
     """Return the name of the device that a network runs on: the first."""
     return fitting.backend.device.split(",")[0]
-
-

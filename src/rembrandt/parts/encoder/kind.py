@@ -20,6 +20,7 @@ from rembrandt.parts.encoder.fit import (
     with_vectors,
 )
 from rembrandt.parts.encoder.head import names_of_labels
+from rembrandt.parts.encoder.memory import expected_tokens, host_bytes, training_bytes
 from rembrandt.parts.encoder.part import EncoderPart
 from rembrandt.parts.encoder.settings import PRESETS, EncoderSettings
 from rembrandt.parts.encoder.text_encoder import GivenEncoder, name_of
@@ -104,7 +105,24 @@ class EncoderKind(PartKind):
         return Work(dense=TRAINING_PASSES * epochs * text_work * data.n)
 
     def shape(self, shape: Shape, settings: EncoderSettings, data: Examples) -> Shape:
-        return shape
+        if not isinstance(settings.name, str):
+            return shape
+        network = network_of(settings.name)
+        kept = host_bytes(network, data)
+        if settings.training == "frozen":
+            return replace(shape, text_encoder=kept)
+        max_tokens = settings.max_tokens
+        if max_tokens == "auto":
+            max_tokens = expected_tokens(network, texts_of(data))
+        max_tokens = min(max_tokens, network.max_tokens)
+        batch_size = min(settings.batch_size, data.n)
+        single, mixed = (
+            training_bytes(network, data.n_labels, batch_size, max_tokens, is_mixed)
+            for is_mixed in (False, True)
+        )
+        return replace(
+            shape, text_encoder=kept, text_training=single, text_training_on_device=mixed
+        )
 
     def fit(self, data: Examples, settings: EncoderSettings, fitting: Fitting) -> EncoderPart:
         if isinstance(fitting.begun, EncoderPart):

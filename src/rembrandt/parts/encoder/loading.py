@@ -91,16 +91,12 @@ def _read(name: str, options: dict[str, Any]) -> Network:
     )
 
 
-def _weights(
-    name: str, model_type: str, options: dict[str, Any]
-) -> dict[str, NDArray[np.float16]]:
+def _weights(name: str, model_type: str, options: dict[str, Any]) -> dict[str, NDArray[np.float16]]:
     """Return the weights in half precision."""
     pooler = {}
     if model_type in TYPES_WITH_POOLER:
         pooler = {"add_pooling_layer": False}
-    module = transformers.AutoModel.from_pretrained(
-        name, use_safetensors=True, **pooler, **options
-    )
+    module = transformers.AutoModel.from_pretrained(name, use_safetensors=True, **pooler, **options)
     weights = {}
     for weight_name, tensor in module.state_dict().items():
         rounded = tensor.float().numpy().astype(np.float16)

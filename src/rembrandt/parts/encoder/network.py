@@ -33,6 +33,8 @@ NETWORK_TYPES: dict[str, tuple[str, str]] = {
     "roberta": ("hidden_size", "num_hidden_layers"),
     "xlm-roberta": ("hidden_size", "num_hidden_layers"),
 }
+# Names of the size of the inner layers.
+INNER_NAMES = ("intermediate_size", "hidden_dim")
 # Types whose positions begin after the padding token.
 SHIFTED_TYPES = ("camembert", "mpnet", "roberta", "xlm-roberta")
 # Entries of a configuration that shape the network; others are left out.
@@ -109,6 +111,12 @@ class Network:
     def n_layers(self) -> int:
         _, name = NETWORK_TYPES[self.config["model_type"]]
         return int(self.config[name])
+
+    @property
+    def inner_width(self) -> int:
+        """Number of dimensions between the two products of a layer."""
+        sizes = [int(self.config[name]) for name in INNER_NAMES if name in self.config]
+        return sizes[0] if sizes else 4 * self.width
 
     @property
     def pad(self) -> int:
@@ -233,10 +241,7 @@ def _checked_value(name: str, value: Any) -> Any:
         largest = LARGEST_VOCABULARY
     elif name == "max_position_embeddings":
         largest = LARGEST_POSITIONS
-    elif name.endswith("_token_id"):
-        largest = LARGEST_VOCABULARY
-        least = 0
-    elif "dropout" in name or "theta" in name:
+    elif name.endswith("_token_id") or "dropout" in name or "theta" in name:
         largest = LARGEST_VOCABULARY
         least = 0
     if not isinstance(value, int) or not least <= value <= largest:
@@ -254,9 +259,7 @@ def most_tokens(config: Mapping[str, Any]) -> int:
 
 def require_libraries(name: str) -> None:
     """Refuse an encoder where the libraries that run it are not installed."""
-    missing = [
-        library for library in ("torch", "transformers") if find_spec(library) is None
-    ]
+    missing = [library for library in ("torch", "transformers") if find_spec(library) is None]
     if missing:
         raise RembrandtError(
             f"the encoder {name!r} needs {' and '.join(missing)}: {EXTRA}", "encoder"

@@ -105,9 +105,7 @@ def training_batches(
     return [batches[number] for number in rng.permutation(len(batches))]
 
 
-def encoding_batches(
-    lengths: NDArray[np.int64], most_tokens: int
-) -> Iterator[NDArray[np.int64]]:
+def encoding_batches(lengths: NDArray[np.int64], most_tokens: int) -> Iterator[NDArray[np.int64]]:
     """Cut rows, sorted by length, into batches that have about ``most_tokens`` with padding."""
     order = np.argsort(lengths, kind="stable")[::-1]
     start = 0

@@ -16,7 +16,7 @@ from rembrandt.progress import Report, silent
 
 # Tokens that are encoded at a time, with padding: on the CPU few, which stay in the cache.
 CPU_BATCH_TOKENS = 2048
-DEVICE_BATCH_TOKENS = 1 << 16
+DEVICE_BATCH_TOKENS = 1 << 15
 
 
 def build_module(network: Network) -> torch.nn.Module:
@@ -29,7 +29,8 @@ def build_module(network: Network) -> torch.nn.Module:
     shapes = {name: weights.shape for name, weights in network.weights.items()}
     if shapes != expected:
         unlike = sorted(
-            name for name in shapes.keys() | expected.keys()
+            name
+            for name in shapes.keys() | expected.keys()
             if shapes.get(name) != expected.get(name)
         )
         raise ModelError(

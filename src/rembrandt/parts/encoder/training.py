@@ -29,7 +29,7 @@ from rembrandt.parts.encoder.torch_network import (
     gather_padded,
     pooled,
 )
-from rembrandt.progress import Report, silent
+from rembrandt.progress import Report, logger, silent
 from rembrandt.storage.arrays import Arrays, checked, finite, positive
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
@@ -257,6 +257,13 @@ class _Run:
         n_labels = np.diff(stopping.Y.indptr)
         quality = float((hit[:, 0] + ndcg(hit, n_labels, MEASURED_LABELS)).mean()) / 2
         self.qualities.append(quality)
+        logger.info(
+            "fine-tuning, epoch %d: loss %.4g, mean of P@1 and nDCG@5 %.2f %% on %d held-out rows",
+            self.epoch,
+            self.losses[-1],
+            100 * quality,
+            len(hit),
+        )
         if self.best is None or quality > max(self.qualities[:-1], default=-1.0):
             self.best = [mean.clone() for mean in self.means]
             self.best_epoch = self.epoch
@@ -404,5 +411,3 @@ class _DeviceLabels:
         )
         own_logits = (logits.gather(1, labels) * is_label).sum(dim=1)
         return torch.nn.functional.softplus(logits).sum(dim=1) - own_logits
-
-
