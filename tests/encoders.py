@@ -1,7 +1,11 @@
 """A tiny encoder for tests: two layers of 32 dimensions, and a vocabulary of its own."""
 
+import atexit
 import json
+import shutil
+import tempfile
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +57,14 @@ def write_encoder(
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
     (folder / "README.md").write_text("---\nlicense: bsd-3-clause\n---\n")
     return folder
+
+
+@cache
+def word_encoder(n_words: int = 140) -> str:
+    """Return the folder of an encoder of the words ``w0``, ``w1`` and so on."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(write_encoder(folder / "words", [f"w{number}" for number in range(n_words)]))
 
 
 def _tokenizer(vocabulary: list[str]) -> dict[str, Any]:

@@ -126,8 +126,17 @@ class EncoderKind(PartKind):
 
     def fit(self, data: Examples, settings: EncoderSettings, fitting: Fitting) -> EncoderPart:
         if isinstance(fitting.begun, EncoderPart):
-            return fitting.begun
-        return fit_encoder(data, settings, fitting)
+            # As it is saved, and not on a device.
+            return EncoderPart.from_arrays(*fitting.begun.arrays())
+        if not isinstance(settings.name, str):
+            # An object is not kept in a checkpoint.
+            return fit_encoder(data, settings, fitting)
+        return fitting.checkpoints.stage(
+            "encoder",
+            lambda: fit_encoder(data, settings, fitting),
+            EncoderPart.arrays,
+            EncoderPart.from_arrays,
+        )
 
     def update(self, part: EncoderPart, update: Update) -> Updated:
         """See `PartKind`. The encoder stays as it is, and what scores its vectors learns."""
