@@ -13,6 +13,9 @@ from rembrandt.parts.centroids.settings import PRESETS as CENTROID_PRESETS
 from rembrandt.parts.centroids.settings import CentroidSettings
 from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
 from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.encoder.settings import PRESETS as ENCODER_PRESETS
+from rembrandt.parts.encoder.settings import EncoderSettings
+from rembrandt.parts.encoder.text_encoder import name_of
 from rembrandt.parts.trees.settings import PRESETS as TREE_PRESETS
 from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.settings import (
@@ -37,11 +40,13 @@ SETTINGS_TYPES: dict[str, type[PartSettings]] = {
     "trees": TreeSettings,
     "centroids": CentroidSettings,
     "embedding": EmbeddingSettings,
+    "encoder": EncoderSettings,
 }
 PART_PRESETS: dict[str, Mapping[Preset, PartSettings]] = {
     "trees": TREE_PRESETS,
     "centroids": CENTROID_PRESETS,
     "embedding": EMBEDDING_PRESETS,
+    "encoder": ENCODER_PRESETS,
 }
 
 GENERAL: tuple[Setting, ...] = (
@@ -105,11 +110,13 @@ GENERAL: tuple[Setting, ...] = (
 PART_SETTINGS: dict[str, tuple[Setting, ...]] = {
     "embedding": EmbeddingSettings.declared("embedding"),
     "trees": TreeSettings.declared("trees", prefix="tree_"),
+    "encoder": EncoderSettings.declared("encoder", prefix="encoder_"),
 }
 SETTINGS: tuple[Setting, ...] = (
     *GENERAL,
     *PART_SETTINGS["embedding"],
     *PART_SETTINGS["trees"],
+    *PART_SETTINGS["encoder"],
 )
 FLAT: dict[str, Setting] = {setting.flat_name: setting for setting in SETTINGS}
 # Settings of a part that are parameters of the classifier.
@@ -145,15 +152,21 @@ def check_values(params: Mapping[str, Any]) -> None:
         if name in declared:
             declared[name].check(value)
     for name in PART_SETTINGS:
-        settings = params.get(name)
-        if settings is None:
+        value = params.get(name)
+        if value is None:
             continue
-        settings_type = SETTINGS_TYPES[name]
-        if not isinstance(settings, settings_type):
-            raise SettingsError(
-                f"{name}={settings!r} must be None or {settings_type.__name__}(...)", name
-            )
-        settings.check()
+        settings_of(name, value).check()
+
+
+def settings_of(name: str, value: Any) -> PartSettings:
+    """Return the settings of a part that a parameter of the classifier stands for."""
+    settings_type = SETTINGS_TYPES[name]
+    if value is None:
+        return settings_type()
+    try:
+        return settings_type.of(value)
+    except SettingsError as cause:
+        raise SettingsError(f"{name}={cause}", name) from cause
 
 
 def user_settings(params: Mapping[str, Any]) -> dict[str, PartSettings]:
@@ -163,8 +176,8 @@ def user_settings(params: Mapping[str, Any]) -> dict[str, PartSettings]:
     settings of its part is refused.
     """
     given: dict[str, PartSettings] = {}
-    for name, settings_type in SETTINGS_TYPES.items():
-        given[name] = params.get(name) or settings_type()
+    for name in SETTINGS_TYPES:
+        given[name] = settings_of(name, params.get(name))
     for name, setting in PARAMETERS.items():
         value = params[name]
         if type(value) is type(setting.default) and value == setting.default:
@@ -256,6 +269,8 @@ def as_json(value: Any) -> Any:
         value = value.set_values()
     if isinstance(value, Mapping):
         return {name: as_json(item) for name, item in value.items() if item is not UNSET}
+    if callable(getattr(value, "encode", None)) and not isinstance(value, str):
+        return name_of(value)
     if hasattr(value, "dtype"):
         return value.item()
     return value

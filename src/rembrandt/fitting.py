@@ -72,6 +72,7 @@ def fit_part(
     earlier: Mapping[str, Part] = NO_PARTS,
     begun: Part | None = None,
     shared: Shared | None = None,
+    stopping: Examples | None = None,
 ) -> Part:
     """Fit one part of a model; it may learn from what ``earlier`` parts list."""
     spec = settings.parts[name]
@@ -88,6 +89,7 @@ def fit_part(
         earlier=same_view,
         begun=begun,
         shared=shared or Shared(),
+        stopping=None if stopping is None else stopping.view(spec.view),
     )
     return KINDS[spec.kind].fit(data.view(spec.view), spec.settings, fitting)
 

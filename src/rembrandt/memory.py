@@ -51,6 +51,9 @@ class Shape:
     together: int = 0  # pairs of a label and a feature that occur together; 0 without trees
     n_trees: int = 1
     lists: int = 0  # bytes of the labels that other parts list for each example
+    text_encoder: int = 0  # bytes of a text encoder, and of the vectors of all texts
+    text_training: int = 0  # bytes of its training in this process
+    text_training_on_device: int = 0  # and of the same on a GPU
 
 
 def estimate(shape: Shape) -> dict[str, int]:
@@ -63,13 +66,15 @@ def estimate(shape: Shape) -> dict[str, int]:
     decoder = _decoder_bytes(shape)
     held_trees = 8 * shape.n_trees * shape.together  # their weights; trees are fitted first
     trees = held_trees + 8 * shape.together  # those of the last tree also as they are fitted
-    largest_stage = max(trees, held_trees + embedding, held_trees + decoder)
+    encoder = shape.text_encoder + shape.text_training
+    largest_stage = max(trees, held_trees + embedding, held_trees + decoder, held_trees + encoder)
     total = LIBRARY_BYTES + data + shape.lists + largest_stage
     return {
         "data": data,
         "embedding": embedding,
         "decoder": decoder,
         "trees": trees,
+        "text encoder": encoder,
         "total": total,
     }
 
@@ -237,6 +242,8 @@ def _remedies(shape: Shape) -> dict[str, str]:
     if shape.mapped > shape.k:
         remedies["n_random_features"] = f"fewer n_random_features (now {shape.mapped - shape.k})"
         remedies["kernel"] = "kernel=None"
+    if shape.text_training:
+        remedies["encoder_batch_size"] = "a smaller batch_size or fewer max_tokens of the encoder"
     if shape.together:
         remedies["parts"] = "parts=('embedding',)"
     return remedies

@@ -18,12 +18,13 @@ from rembrandt.declarations import (
     preset_settings,
     user_settings,
 )
+from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.sparse import is_sparse
 from rembrandt.parts.allowance import ALLOWANCES, Allowance
 from rembrandt.parts.registry import KINDS
 from rembrandt.settings import PartSettings
-from rembrandt.settings.view_names import vector_views
+from rembrandt.settings.view_names import TEXTS, vector_views
 
 # Parts of which each finds labels by itself at a cost that differs much between data sets.
 MEASURED = ("trees", "embedding")
@@ -63,6 +64,8 @@ def resolve(params: Mapping[str, Any], data: Examples) -> ModelSettings:
     if params["parts"] == "auto" and not is_growable:
         specs = _permitted(specs, user, data, allowance)
     specs |= _vector_parts(preset, user["embedding"], data, allowance)
+    backend = backend_for(params["device"], data.X)
+    specs |= _text_parts(params, preset, user, data, allowance, backend)
     return ModelSettings(
         parts=specs,
         threshold=_threshold(params["threshold"], data),
@@ -141,6 +144,26 @@ def _vector_parts(
         settings = preset_settings("embedding", preset, user)
         resolved = kind.resolve(settings, data.view(view), allowance, is_alone=False)
         specs[view] = PartSpec("embedding", resolved, view)
+    return specs
+
+
+def _text_parts(
+    params: Mapping[str, Any],
+    preset: Any,
+    user: dict[str, PartSettings],
+    data: Examples,
+    allowance: Allowance,
+    backend: Backend,
+) -> dict[str, PartSpec]:
+    """Return the parts that read the texts and that a parameter of the classifier asks for."""
+    specs = {}
+    for name, kind in KINDS.items():
+        if not kind.reads_texts or params.get(name) is None:
+            continue
+        settings = preset_settings(name, preset, user[name])
+        settings = kind.on_device(settings, backend)
+        resolved = kind.resolve(settings, data, allowance, is_alone=False)
+        specs[name] = PartSpec(name, resolved, TEXTS)
     return specs
 
 

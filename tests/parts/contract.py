@@ -52,6 +52,33 @@ class KindContract:
     name: ClassVar[str]
     # P@1 on new rows.
     least_precision = 0.7
+    # Settings that are found out by the fit.
+    decided_by_the_fit = DECIDED_BY_THE_ENGINE
+    n_features = FEATURES
+
+    @classmethod
+    def examples(cls, n=300):
+        return examples(*problem(n=n))
+
+    @classmethod
+    def forms(cls):
+        """Functions from a number of rows to examples of one form."""
+        return [cls.examples, dense_examples]
+
+    @classmethod
+    def view(cls, X):
+        """What the view of the part holds for these rows."""
+        return X
+
+    @classmethod
+    def with_view(cls, data, X):
+        """Return examples of these rows with all that the part reads."""
+        return data
+
+    @classmethod
+    def user(cls):
+        """The settings that a user has to give."""
+        return KINDS[cls.name].settings_type()
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -61,7 +88,7 @@ class KindContract:
     @pytest.fixture(scope="class")
     @classmethod
     def data(cls):
-        return examples(*problem())
+        return cls.examples()
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -76,7 +103,7 @@ class KindContract:
     @classmethod
     def resolved(cls, kind, data, preset, is_alone=True, user=None) -> Any:
         """Return the settings of a preset, completed from the data."""
-        settings = preset_settings(cls.name, preset, user or kind.settings_type())
+        settings = preset_settings(cls.name, preset, user or cls.user())
         return kind.resolve(settings, data, ALLOWANCES[preset], is_alone)
 
     def test_names_and_types(self, kind):
@@ -91,15 +118,15 @@ class KindContract:
     @pytest.mark.parametrize("is_alone", [False, True])
     @pytest.mark.parametrize("preset", PRESET_NAMES)
     def test_resolved_settings_are_complete(self, kind, preset, is_alone, multiclass):
-        for data in (examples(*problem()), dense_examples()):
-            data = replace(data, multiclass=multiclass)
+        for form in self.forms():
+            data = replace(form(), multiclass=multiclass)
             settings = self.resolved(kind, data, preset, is_alone)
             assert type(settings) is kind.settings_type
             settings.check()
             for field in fields(settings):
                 value = getattr(settings, field.name)
                 assert value is not UNSET, field.name
-                assert value != "auto" or field.name in DECIDED_BY_THE_ENGINE, field.name
+                assert value != "auto" or field.name in self.decided_by_the_fit, field.name
 
     @pytest.mark.parametrize("preset", PRESET_NAMES)
     def test_complete_settings_stay_as_they_are(self, kind, data, preset):
@@ -110,8 +137,8 @@ class KindContract:
     @pytest.mark.parametrize("preset", PRESET_NAMES)
     def test_work_is_positive_and_grows_with_the_examples(self, kind, data, preset):
         settings = self.resolved(kind, data, preset)
-        for kind_of_rows in (lambda n: examples(*problem(n=n)), dense_examples):
-            seconds = [kind.work(settings, kind_of_rows(n)).seconds for n in (100, 300, 900)]
+        for form in self.forms():
+            seconds = [kind.work(settings, form(n)).seconds for n in (100, 300, 900)]
             assert 0 < seconds[0] < seconds[1] < seconds[2] < np.inf
 
     @pytest.mark.parametrize("preset", PRESET_NAMES)
@@ -142,13 +169,13 @@ class KindContract:
 
     def test_a_fit_finds_the_labels(self, kind, part):
         assert type(part) is kind.part_type
-        assert (part.n_labels, part.n_features) == (LABELS, FEATURES)
+        assert (part.n_labels, part.n_features) == (LABELS, self.n_features)
         X, Y = problem(1, 200)
-        labels, _ = part.top(part.prepare(X), 1)
+        labels, _ = part.top(part.prepare(self.view(X)), 1)
         assert precision_at_k(Y, labels, 1) > self.least_precision
 
     def test_arrays_and_json_restore_a_part(self, kind, part):
-        X, _ = problem(1, 60)
+        X = self.view(problem(1, 60)[0])
         arrays, facts = part.arrays()
         assert all(isinstance(array, np.ndarray) for array in arrays.values())
         restored = kind.part_type.from_arrays(arrays, json.loads(json.dumps(facts)))
@@ -164,7 +191,7 @@ class KindContract:
             return
         assert type(kept) is kind.part_type
         again = kind.fit(data, settings, Fitting(begun=kept))
-        X, _ = problem(1, 60)
+        X = self.view(problem(1, 60)[0])
         assert_array_equal(all_scores(again, again.prepare(X)), all_scores(part, part.prepare(X)))
 
     @pytest.mark.parametrize("has_history", [True, False])
@@ -179,8 +206,9 @@ class KindContract:
         Y[:n_new] = 0
         Y[:n_new, LABELS] = 1
         classes = np.arange(LABELS + 1)
-        new_rows = as_rows(sparse.csr_array(X.tocsr()))
-        new = replace(data, X=new_rows, Y=sparse.csr_array(Y.tocsr()), classes=classes)
+        new_X = sparse.csr_array(X.tocsr())
+        new = replace(data, X=as_rows(new_X), Y=sparse.csr_array(Y.tocsr()), classes=classes)
+        new = self.with_view(new, new_X)
         history = None
         if has_history:
             wide = sparse.hstack([data.Y, no_examples], format="csr")
@@ -196,11 +224,11 @@ class KindContract:
         )
         changed, missed = kind.update(part, update)
         assert type(changed) is kind.part_type
-        assert (changed.n_labels, changed.n_features) == (LABELS + 1, FEATURES)
+        assert (changed.n_labels, changed.n_features) == (LABELS + 1, self.n_features)
         assert all(isinstance(sentence, str) for sentence in missed)
         assert part.n_labels == LABELS, "the part before the update is not changed"
-        scores = all_scores(changed, changed.prepare(new.X[:n_new]))
-        old_scores = all_scores(changed, changed.prepare(data.X[:]))
+        scores = all_scores(changed, changed.prepare(self.view(new.X[:n_new])))
+        old_scores = all_scores(changed, changed.prepare(self.view(data.X[:])))
         assert np.isfinite(scores).all()
         assert np.median(scores[:, LABELS]) > np.quantile(old_scores[:, LABELS], 0.99)
 
@@ -218,22 +246,37 @@ class PartContract:
     device_tolerance = 1e-4
     # There, rows have the same bits in any block of rows.
     on_host = True
+    n_features = FEATURES
+
+    @classmethod
+    def view(cls, X):
+        """What the view of the part holds for these rows."""
+        return X
+
+    @classmethod
+    def examples(cls):
+        return examples(*problem())
 
     @classmethod
     def fit(cls, data, backend=CPU) -> Part:
         return KINDS[cls.name].fit(data, cls.settings, Fitting(backend=backend))
+
+    @classmethod
+    def n_entries(cls, row):
+        """What an explanation of a row has contributions of."""
+        return row.nnz
 
     def restored(self, part, arrays, facts):
         return KINDS[self.name].part_type.from_arrays(arrays, facts)
 
     def fitted_again(self, part):
         """Return a part of the same examples."""
-        return self.fit(examples(*problem()))
+        return self.fit(self.examples())
 
     @pytest.fixture(scope="class")
     @classmethod
     def part(cls):
-        return cls.fit(examples(*problem()))
+        return cls.fit(cls.examples())
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -241,7 +284,7 @@ class PartContract:
         """New rows; the last two have no features."""
         X = problem(1, 60)[0].tolil()
         X[-2:] = 0
-        return sparse.csr_array(X.tocsr())
+        return cls.view(sparse.csr_array(X.tocsr()))
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -258,7 +301,7 @@ class PartContract:
         assert_allclose(values, expected, rtol=self.tolerance, atol=self.tolerance * largest)
 
     def test_sizes(self, part, scores):
-        assert (part.n_labels, part.n_features) == (LABELS, FEATURES)
+        assert (part.n_labels, part.n_features) == (LABELS, self.n_features)
         assert part.block_rows > 0
         assert scores.shape == (60, LABELS)
         assert scores.dtype.kind == "f"
@@ -270,7 +313,7 @@ class PartContract:
 
     def test_it_finds_the_labels(self, part):
         X, Y = problem(1, 200)
-        labels, _ = part.top(part.prepare(X), 1)
+        labels, _ = part.top(part.prepare(self.view(X)), 1)
         assert precision_at_k(Y, labels, 1) > self.least_precision
 
     @pytest.mark.parametrize("k", [1, 5, LABELS])
@@ -355,7 +398,7 @@ class PartContract:
         for row in range(X.shape[0]):
             base, values = part.explain(X[[row]], labels[row])
             assert base.shape == (3,)
-            assert values.shape == (X[[row]].nnz, 3)
+            assert values.shape == (self.n_entries(X[[row]]), 3)
             assert_allclose(base + values.sum(axis=0), expected[row], rtol=1e-3, atol=1e-4)
 
     def test_arrays_and_json_restore_it_to_the_bit(self, part, X, scores):
@@ -375,7 +418,7 @@ class PartContract:
 
     @pytest.mark.parametrize("elsewhere", PLACES)
     def test_scores_and_ranks_do_not_depend_on_where_it_was_fitted(self, X, scores, elsewhere):
-        part = self.fit(examples(*problem()), elsewhere())
+        part = self.fit(self.examples(), elsewhere())
         rows = part.prepare(X)
         largest = np.abs(scores).max()
         assert_allclose(

@@ -19,9 +19,11 @@ from rembrandt.parts.centroids.fit import label_centroids, largest_entries
 from rembrandt.parts.centroids.part import heavy_entries
 from rembrandt.parts.centroids.settings import CentroidSettings
 from rembrandt.parts.embedding.part import LabelEmbedding
+from rembrandt.parts.encoder.settings import EncoderSettings
 from rembrandt.parts.protocol import Fitting
 from rembrandt.parts.registry import KINDS
 from tests.devices import PLACES
+from tests.encoders import texts_of_rows, word_encoder
 from tests.estimators.problems import examples, settings_for, words
 from tests.parts.contract import ABSENT, FEATURES, LABELS, KindContract, PartContract, problem
 from tests.parts.problems import (
@@ -91,6 +93,54 @@ class TestEmbeddingKind(KindContract):
         [linear] = kind.alternatives(settings, data, None)
         assert linear.kernel is None
         assert linear.decoder_ridge < settings.decoder_ridge
+
+
+def encoder_settings(**changes):
+    """Return settings of a tiny encoder that is fine-tuned quickly."""
+    return EncoderSettings(
+        word_encoder(),
+        **{
+            "training": "fine-tune",
+            "epochs": 12,
+            "batch_size": 32,
+            "learning_rate": 2e-3,
+            "head_learning_rate": 2e-2,
+            "start": "random",
+        }
+        | changes,
+    )
+
+
+class Texts:
+    """Rows of features as texts."""
+
+    n_features = 1
+
+    @classmethod
+    def view(cls, X):
+        return texts_of_rows(X)
+
+    @classmethod
+    def examples(cls, n=300):
+        X, Y = problem(n=n)
+        return replace(examples(X, Y), texts=texts_of_rows(X))
+
+
+class TestEncoderKind(Texts, KindContract):
+    name = "encoder"
+    decided_by_the_fit = frozenset({"epochs", "max_tokens"})
+
+    @classmethod
+    def forms(cls):
+        return [cls.examples]
+
+    @classmethod
+    def with_view(cls, data, X):
+        return replace(data, texts=texts_of_rows(X))
+
+    @classmethod
+    def user(cls):
+        return encoder_settings()
 
 
 def test_every_kind_is_tested():
@@ -224,6 +274,32 @@ class TestSigmoid(PartContract):
     def test_likelihoods_are_probabilities(self, part, rows):
         likelihoods = all_likelihoods(part, rows)
         assert ((likelihoods > 0) & (likelihoods < 1)).all()
+
+
+class OfTexts(Texts):
+    """A part that reads texts: rows have the same bits only in the same batches."""
+
+    on_host = False
+
+    @classmethod
+    def n_entries(cls, row):
+        return 1
+
+    def test_dense_rows_have_the_scores_of_sparse_ones(self):
+        pytest.skip("texts are neither dense nor sparse")
+
+
+class TestTunedEncoder(OfTexts, PartContract):
+    name = "encoder"
+    settings = encoder_settings().with_defaults()
+    device_tolerance = 1e-3
+
+
+class TestFrozenEncoder(OfTexts, PartContract):
+    name = "encoder"
+    settings = encoder_settings(training="frozen", include_encoder=True).with_defaults()
+    # Vectors of words that were drawn say little.
+    least_precision = 0.2
 
 
 class TestDiscriminant(TestSoftmax):

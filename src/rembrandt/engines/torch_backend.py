@@ -23,7 +23,7 @@ from rembrandt.engines.torch_descent import TorchDescent
 from rembrandt.engines.torch_memory import halving, too_small
 from rembrandt.engines.torch_products import Csr, Tensor, tensor
 from rembrandt.engines.torch_ranking import TorchRanker
-from rembrandt.errors import SettingsError
+from rembrandt.errors import MemoryEstimateError, SettingsError
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import as_csr, is_sparse
 
@@ -125,8 +125,16 @@ class TorchBackend(Backend):
 
     def check_memory(self, shape: memory.Shape, independent: bool) -> int:
         # Trees are fitted on the CPU. Without an embedding nothing is on the device.
-        host_shape = replace(shape, k=0, width=0, mapped=0, decoder="transpose")
+        host_shape = replace(
+            shape,
+            k=0,
+            width=0,
+            mapped=0,
+            decoder="transpose",
+            text_training=0,
+        )
         host_bytes = super().check_memory(host_shape, independent)
+        self._check_encoder(shape)
         if shape.k == 0:
             return host_bytes
         shape = replace(shape, together=0)
@@ -141,6 +149,18 @@ class TorchBackend(Backend):
             device_shape = replace(shape, decoder="transpose", mapped=shape.k)
         device_bytes = memory.check(device_shape, free, f" on {self.device}")
         return max(host_bytes, device_bytes)
+
+    def _check_encoder(self, shape: memory.Shape) -> None:
+        """Refuse an encoder whose training does not fit on the device."""
+        needed = shape.text_training_on_device
+        free = self.available()
+        if needed > free:
+            raise MemoryEstimateError(
+                f"fine-tuning the encoder needs about {needed / 2**30:.1f} GiB on {self.device}, "
+                f"and {free / 2**30:.1f} GiB is free; use a smaller batch_size or fewer max_tokens "
+                "of the encoder, or training='frozen'",
+                {"encoder_batch_size": "a smaller batch_size of the encoder"},
+            )
 
 
 def torch_backend(device: str) -> TorchBackend | None:

@@ -139,6 +139,10 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         of the preset, so ``EmbeddingSettings()`` is the same as None.
     trees : TreeSettings, default=None
         Settings of the trees; what is not set has the value of the preset.
+    encoder : str, EncoderSettings or object with encode, default=None
+        A pretrained encoder that reads the texts too: the folder or the name of a network, settings
+        with that name, or an object with ``encode(list of str)``. On a GPU it is fine-tuned, on the
+        CPU its vectors are used as they are.
     text : TextFeatures, default=None
         How texts become features; ``TextFeatures()`` by default.
     growable : bool, default=False
@@ -226,6 +230,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         normalize: bool | Literal["auto"] = "auto",
         embedding: EmbeddingSettings | None = None,
         trees: TreeSettings | None = None,
+        encoder: Any = None,
         text: TextFeatures | None = None,
         growable: bool = False,
         threshold: Threshold = "micro",
@@ -245,6 +250,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.normalize = normalize
         self.embedding = embedding
         self.trees = trees
+        self.encoder = encoder
         self.text = text
         self.growable = growable
         self.threshold = threshold
@@ -1108,6 +1114,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         del settings["text"]
         del settings["verbose"]
         arrays = {
+            "texts": None if self.encoder is None else data.texts,
             "labels": data.Y,
             "label names": data.classes,
             "weights": data.weights,

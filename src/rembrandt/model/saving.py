@@ -18,7 +18,7 @@ from rembrandt.model.facts import Facts
 from rembrandt.model.folder import damaged, load_folder, save_folder
 from rembrandt.model.model import Model
 from rembrandt.parts.registry import KINDS
-from rembrandt.settings.view_names import FEATURES, vector_views
+from rembrandt.settings.view_names import FEATURES, TEXTS, vector_views
 from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, unpack_strings
 
 _UNEXPECTED = (
@@ -140,7 +140,9 @@ def _check_fit(model: Model) -> None:
     n_columns: dict[str, int] = {}
     for name, spec in model.settings.parts.items():
         part = model.parts[name]
-        width = n_columns.setdefault(spec.view, part.n_features)
+        width = part.n_features
+        if spec.view != TEXTS:
+            width = n_columns.setdefault(spec.view, width)
         if part.n_labels != n_labels or part.n_features != width:
             raise ModelError("its parts and its labels do not fit together")
     blocks = list(n_columns)
@@ -153,6 +155,8 @@ def _check_fit(model: Model) -> None:
         raise ModelError("none of its parts finds labels")
     if not isinstance(model.multiclass, bool) or model.blend.weights.keys() != model.parts.keys():
         raise ModelError("its description does not fit its parts")
+    if model.reads_texts and model.text is None:
+        raise ModelError("a part reads texts, and it has no features of texts")
     if model.text is not None and model.text.n_features_out_ != model.n_features:
         raise ModelError("its parts have other features than its text")
 

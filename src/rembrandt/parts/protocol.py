@@ -161,6 +161,12 @@ class Part(ABC):
         """Return the part without what only updates need."""
         return self
 
+    def with_encoder(self, encoder: Any) -> "Part":
+        """Return a part that uses an object with ``encode`` of which a saved model has the name
+        alone.
+        """
+        return self
+
 
 @dataclass(frozen=True)
 class Update:
@@ -222,6 +228,8 @@ class Fitting:
     earlier: Mapping[str, Part] = field(default_factory=dict)
     # What is kept of the same part, which was fitted to nearly all of the examples.
     begun: Part | None = None
+    # Examples that say when a fit in steps stops, where the kind uses them.
+    stopping: Examples | None = None
     # What other fits to the same examples have computed.
     shared: Shared = field(default_factory=Shared)
 
@@ -259,8 +267,14 @@ class PartKind(ABC):
     presets: ClassVar[Mapping[Preset, PartSettings]]
     # Whether a model may have a part of this kind on vectors that stand beside the features.
     reads_vectors: ClassVar[bool] = False
+    # Whether its parts read the texts instead of the features.
+    reads_texts: ClassVar[bool] = False
     # Whether an update learns new labels from new examples alone.
     learns_without_history: ClassVar[bool] = True
+
+    def on_device(self, settings: Any, backend: Backend) -> Any:
+        """Return the settings with what depends on the device; it is asked before `resolve`."""
+        return settings
 
     @abstractmethod
     def resolve(self, settings: Any, data: Examples, allowance: Allowance, is_alone: bool) -> Any:
@@ -287,6 +301,20 @@ class PartKind(ABC):
     @abstractmethod
     def fit(self, data: Examples, settings: Any, fitting: Fitting) -> Part:
         """Fit a part with complete settings."""
+
+    def uses_stopping_rows(self, settings: Any) -> bool:
+        """Whether some held-out rows say when a fit stops; the blend is learned on the others."""
+        return False
+
+    def settled(self, settings: Any, parts: list[Any]) -> Any:
+        """Return the settings with what the fits without held-out rows found out, for the fit to
+        all examples.
+        """
+        return settings
+
+    def keeps_trial(self, settings: Any) -> bool:
+        """Whether the part that was fitted without held-out rows stays in the model as it is."""
+        return False
 
     def kept(self, part: Any, settings: Any) -> Part | None:
         """Return what a fit to all examples keeps of a part that was fitted to nearly all of

@@ -164,7 +164,10 @@ def search(
         return SearchResult(settings, Learned(blend, threshold))
     n_splits = None if budget is None else MAX_SPLITS
     splits = splits_of(data, settings.seed, n_splits)
-    trials = [Trial(data, split, backend) for split in splits]
+    has_stopping = any(
+        KINDS[spec.kind].uses_stopping_rows(spec.settings) for spec in settings.parts.values()
+    )
+    trials = [Trial(data, split, backend, has_stopping) for split in splits]
     deadline = now() + (inf if budget is None else budget)
     running = _Search(data, settings, trials, fixed, report, watch, now, deadline)
     return running.run(varies or budget is not None)
@@ -200,6 +203,7 @@ class _Search:
                 self._vary(name)
         for trial in self.trials:
             trial.forget()
+        self._settle()
         return self._result()
 
     def _fit_all(self) -> None:
@@ -213,7 +217,8 @@ class _Search:
                 for number, trial in enumerate(self.trials):
                     done = len(self.fitted[0]) * len(self.trials) + number
                     self.report("fitting without held-out examples", done, n_fits)
-                    part = trial.fit(name, self.settings, self.fitted[number])
+                    reported = self._reported(name)
+                    part = trial.fit(name, self.settings, self.fitted[number], reported)
                     self.fitted[number] = self.fitted[number] | {name: part}
             except (MemoryEstimateError, MemoryError) as error:
                 refused[name] = error.with_traceback(None)  # whose frames hold what was allocated
@@ -229,6 +234,23 @@ class _Search:
             message = f"the model has no part {name!r}, for which there is too little memory: "
             warnings.warn(RembrandtWarning(f"{message}{reason}", "parts"), stacklevel=2)
         self.settings = self.settings.with_parts(list(self.fitted[0]))
+
+    def _reported(self, name: str) -> Report:
+        """Return what receives the progress of a fit: nothing for those that are quick."""
+        if not KINDS[self.settings.parts[name].kind].reads_texts:
+            return silent
+
+        def report(stage: str, done: int, total: int | None) -> None:
+            self.report(f"{stage}, without held-out examples", done, total)
+
+        return report
+
+    def _settle(self) -> None:
+        """Take over what the fits have found out about settings that were left open."""
+        for name, spec in list(self.settings.parts.items()):
+            parts = [fitted[name] for fitted in self.fitted]
+            settled = KINDS[spec.kind].settled(spec.settings, parts)
+            self.settings = self.settings.with_part(name, settled)
 
     def _note_speed(self, name: str, seconds: float) -> None:
         """Remember how long a fit took next to its counted operations."""
@@ -357,12 +379,14 @@ class _Search:
 
     def _begun_parts(self) -> dict[str, Part]:
         """Return what the fit to all examples keeps of parts that saw nearly all of them."""
-        if len(self.trials) > 1 or self.trials[0].fitted_share < NEARLY_ALL:
-            return {}
+        saw_nearly_all = len(self.trials) == 1 and self.trials[0].fitted_share >= NEARLY_ALL
         begun = {}
         for name, part in self.fitted[0].items():
             spec = self.settings.parts[name]
-            kept = KINDS[spec.kind].kept(part, spec.settings)
+            kind = KINDS[spec.kind]
+            kept = kind.kept(part, spec.settings) if saw_nearly_all else None
+            if kind.keeps_trial(spec.settings):
+                kept = part
             if kept is not None:
                 begun[name] = kept
         return begun

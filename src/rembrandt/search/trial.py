@@ -21,6 +21,7 @@ from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.metrics.hits import hits
 from rembrandt.parts.protocol import NO_PARTS, Labels, Part, Shared
+from rembrandt.progress import Report, silent
 from rembrandt.search.holdout import Split
 from rembrandt.search.measures import KS, Measures, measure_labels
 
@@ -28,21 +29,42 @@ from rembrandt.search.measures import KS, Measures, measure_labels
 class Trial:
     """One split: a trial of settings is the fit of a part to fewer examples."""
 
-    def __init__(self, data: Examples, split: Split, backend: Backend = CPU) -> None:
+    def __init__(
+        self, data: Examples, split: Split, backend: Backend = CPU, has_stopping: bool = False
+    ) -> None:
         self.fitted_share = len(split.fit) / data.n
         self.fit_data = data.take(split.fit)
-        self.held_out = data.take(split.held_out)
+        # Rows that say when a fit stops are not those that the blend is learned on.
+        self.stopping: Examples | None = None
+        held_out = split.held_out
+        if has_stopping:
+            self.stopping = data.take(held_out[1::2])
+            held_out = held_out[::2]
+        self.held_out = data.take(held_out)
         self.backend = backend.in_memory()
         # The embedding, and the sums over rows, of the last candidate.
         self._shared: dict[str, Shared] = {}
 
     def fit(
-        self, name: str, settings: ModelSettings, earlier: Mapping[str, Part] = NO_PARTS
+        self,
+        name: str,
+        settings: ModelSettings,
+        earlier: Mapping[str, Part] = NO_PARTS,
+        report: Report = silent,
     ) -> Part:
         """Fit a part, and move it to the backend on which it is then measured."""
         check_memory(self.fit_data, settings.with_parts([name]), self.backend)
         shared = self._shared.setdefault(name, Shared(capacity=1))
-        part = fit_part(name, self.fit_data, settings, self.backend, earlier=earlier, shared=shared)
+        part = fit_part(
+            name,
+            self.fit_data,
+            settings,
+            self.backend,
+            report,
+            earlier=earlier,
+            shared=shared,
+            stopping=self.stopping,
+        )
         return part.on(self.backend)
 
     def forget(self) -> None:

@@ -24,11 +24,14 @@ def declare(
     allows_none: bool = False,
     panel: Panel | None = None,
     is_parameter: bool = False,
+    flat_name: str = "",
 ) -> Any:
     """Return a field of `PartSettings` that is unset by default, with the declaration of its
     setting.
 
-    ``is_parameter`` says that the setting is a parameter of `RembrandtClassifier` too.
+    ``is_parameter`` says that the setting is a parameter of `RembrandtClassifier` too;
+    ``flat_name`` is its name where all settings stand next to each other, where it is not that of
+    the field with the name of the part.
     """
     setting = Setting(
         kind=kind,
@@ -39,6 +42,7 @@ def declare(
         allows_none=allows_none,
         panel=panel,
         is_parameter=is_parameter,
+        flat_name=flat_name,
     )
     return field(default=UNSET, metadata={"setting": setting})
 
@@ -61,12 +65,20 @@ class PartSettings:
         settings = []
         for declared_field in fields(cls):
             name = declared_field.name
-            flat_name = name
-            if group not in name:
-                flat_name = f"{prefix}{name}"
             declaration: Setting = declared_field.metadata["setting"]
+            flat_name = declaration.flat_name or name
+            if not declaration.flat_name and group not in name:
+                flat_name = f"{prefix}{name}"
             settings.append(replace(declaration, name=name, group=group, flat_name=flat_name))
         return tuple(settings)
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Return the settings that a parameter of `RembrandtClassifier` stands for."""
+        if not isinstance(value, cls):
+            name = cls.__name__
+            raise SettingsError(f"{value!r} must be None or {name}(...)")
+        return value
 
     def set_values(self) -> dict[str, Any]:
         """Return the settings that are set, by name."""

@@ -1,0 +1,1 @@
+"""A pretrained encoder that reads the texts, fine-tuned to the labels or frozen."""

@@ -1,0 +1,170 @@
+"""Fitting an encoder: fine-tune its network with the labels, or embed the labels by its vectors."""
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rembrandt.data.examples import Examples
+from rembrandt.data.rows import as_rows
+from rembrandt.errors import DataError
+from rembrandt.parts.allowance import ALLOWANCES
+from rembrandt.parts.embedding.decoders.logistic import usable_rows
+from rembrandt.parts.embedding.kind import EmbeddingKind
+from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
+from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.encoder.head import Encode, names_of_labels, starting_head
+from rembrandt.parts.encoder.network import Network, load_network
+from rembrandt.parts.encoder.part import EncoderFacts, EncoderPart, tuned_part
+from rembrandt.parts.encoder.settings import EncoderSettings
+from rembrandt.parts.encoder.text_encoder import (
+    GivenEncoder,
+    NetworkEncoder,
+    ReferencedEncoder,
+    TextEncoder,
+)
+from rembrandt.parts.encoder.tokens import Tokenizer, usual_tokens
+from rembrandt.parts.protocol import Fitting
+from rembrandt.storage.checkpoints import NamedCheckpoints
+
+# Epochs of which the best is taken, and epochs where no rows say which is.
+MOST_EPOCHS = 20
+USUAL_EPOCHS = 6
+
+
+@lru_cache(maxsize=2)
+def network_of(name: str) -> Network:
+    """Return a network; a fit asks for it several times."""
+    return load_network(name)
+
+
+def texts_of(data: Examples) -> list[str]:
+    """Return the texts of examples; refuse examples without texts."""
+    if data.texts is None:
+        raise DataError(
+            "an encoder reads texts, and these examples have features alone (as stores have); give "
+            "texts, or leave the encoder out",
+            parameter="encoder",
+        )
+    texts: list[str] = data.texts.tolist()
+    return texts
+
+
+def fit_encoder(data: Examples, settings: EncoderSettings, fitting: Fitting) -> EncoderPart:
+    """Fit an encoder with complete settings."""
+    if settings.training == "frozen":
+        return fit_frozen(data, settings, fitting)
+    return fit_tuned(data, settings, fitting)
+
+
+def fit_frozen(data: Examples, settings: EncoderSettings, fitting: Fitting) -> EncoderPart:
+    """Fit a label embedding of the vectors of a frozen encoder."""
+    texts = texts_of(data)
+    encoder = _frozen_encoder(texts, settings).on(_device(fitting))
+    vectors = encoder.vectors(texts, fitting.report)
+    examples = with_vectors(data, vectors)
+    kind = EmbeddingKind()
+    usual = EMBEDDING_PRESETS["balanced"].overridden_by(EmbeddingSettings(normalize=False))
+    embedding_settings = kind.resolve(
+        usual.with_defaults(), examples, ALLOWANCES["balanced"], is_alone=False
+    )
+    inner = replace(
+        fitting,
+        checkpoints=NamedCheckpoints(fitting.checkpoints, "encoder"),
+        earlier={},
+        begun=None,
+    )
+    scorer = kind.fit(examples, embedding_settings, inner)
+    return EncoderPart(encoder.on("cpu"), scorer, is_tuned=False)
+
+
+def with_vectors(data: Examples, vectors: NDArray[np.float32]) -> Examples:
+    """Return the examples with vectors as their features."""
+    return replace(data, X=as_rows(vectors), vectors=(), texts=None)
+
+
+def _frozen_encoder(texts: list[str], settings: EncoderSettings) -> TextEncoder:
+    """Return the encoder of frozen vectors."""
+    if isinstance(settings.name, GivenEncoder):
+        return settings.name
+    network = network_of(settings.name)
+    max_tokens = settings.max_tokens
+    if max_tokens == "auto":
+        tokens = Tokenizer(network.tokenizer, network.pad).tokens(texts, network.max_tokens)
+        max_tokens = usual_tokens(tokens.lengths, network.max_tokens)
+    max_tokens = min(max_tokens, network.max_tokens)
+    if settings.include_encoder:
+        return NetworkEncoder(network, max_tokens, unit_length=True)
+    referenced = ReferencedEncoder(network.name, network.digest, network.width, max_tokens)
+    referenced.use(network)
+    return referenced
+
+
+def fit_tuned(data: Examples, settings: EncoderSettings, fitting: Fitting) -> EncoderPart:
+    """Fine-tune an encoder."""
+    import torch
+
+    from rembrandt.parts.encoder.training import Recipe, TrainingRows, fine_tune
+
+    network = network_of(settings.name)
+    used = usable_rows(data.Y, data.weights, data.multiclass)
+    if len(used) < data.n:
+        data = data.take(used)
+    tokenizer = Tokenizer(network.tokenizer, network.pad)
+    tokens = tokenizer.tokens(texts_of(data), network.max_tokens, fitting.report)
+    max_tokens = settings.max_tokens
+    if max_tokens == "auto":
+        max_tokens = usual_tokens(tokens.lengths, network.max_tokens)
+    max_tokens = min(max_tokens, network.max_tokens)
+    weights = None
+    if data.weights is not None:
+        weights = (data.weights / data.weights.mean()).astype(np.float32)
+    rows = TrainingRows(tokens.cut(max_tokens), data.Y, weights)
+    stopping = None
+    if fitting.stopping is not None:
+        stopping_tokens = tokenizer.tokens(texts_of(fitting.stopping), max_tokens)
+        stopping = TrainingRows(stopping_tokens, fitting.stopping.Y)
+    epochs = settings.epochs
+    if epochs == "auto":
+        epochs = USUAL_EPOCHS if stopping is None else MOST_EPOCHS
+    recipe = Recipe(
+        max_epochs=epochs,
+        batch_size=settings.batch_size,
+        network_rate=settings.learning_rate,
+        head_rate=settings.head_learning_rate,
+        schedule=settings.schedule,
+        seed=fitting.seed,
+    )
+    names = names_of_labels(data)
+    encode = _plain_encode(network, max_tokens, fitting)
+    head = starting_head(data, names, settings.start, network.width, encode, fitting)
+    tuned = fine_tune(
+        network,
+        head,
+        rows,
+        recipe,
+        torch.device(_device(fitting)),
+        stopping,
+        fitting.report,
+        NamedCheckpoints(fitting.checkpoints, "encoder"),
+    )
+    rounded = {name: array.astype(np.float16) for name, array in tuned.weights.items()}
+    tuned_network = replace(network, weights={**network.weights, **rounded})
+    fitted = EncoderFacts(tuned.epochs, head.start, tuned.qualities, tuned.losses)
+    return tuned_part(tuned_network, max_tokens, tuned.head_weights, tuned.head_bias, fitted)
+
+
+def _plain_encode(network: Network, max_tokens: int, fitting: Fitting) -> Encode:
+    """Return what encodes texts by the network before it is fine-tuned."""
+
+    def encode(texts: list[str]) -> NDArray[np.float32]:
+        encoder = NetworkEncoder(network, max_tokens, unit_length=False, device=_device(fitting))
+        return encoder.vectors(texts, fitting.report)
+
+    return encode
+
+
+def _device(fitting: Fitting) -> str:
+    """Return the name of the device that a network runs on: the first."""
+    return fitting.backend.device.split(",")[0]
