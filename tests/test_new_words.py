@@ -38,6 +38,15 @@ def test_new_terms_follow_the_others():
     assert features.terms_ == ["a", "b", "c"]
 
 
+def test_earlier_texts_count():
+    features = TextFeatures(min_df=2).fit(["a b", "a b", "rare"])
+    new = ["rare a", "once"]
+    assert features.extended(new, 3)[0] is features
+    extended, counts = features.extended(new, 3, ["a b", "a b", "rare"])
+    assert extended.terms_ == ["a", "b", "rare"] and counts == (3, 2, 1)
+    assert extended.idf_[2] == pytest.approx(1 + np.log(6 / 3))
+
+
 def test_rare_terms_and_limited_vocabularies_are_not_extended():
     texts = ["b a", "a b"]
     frequent = TextFeatures(min_df=2).fit(texts)

@@ -28,7 +28,7 @@ MAX_ADDED = 1.0
 
 
 def with_new_terms(
-    model: Model, texts: Iterable[str], report: Report = silent
+    model: Model, texts: Iterable[str], history: Iterable[str] = (), report: Report = silent
 ) -> tuple[Model, NewTerms]:
     """Return a model that reads the new terms of these texts too, and scores as before.
 
@@ -37,7 +37,7 @@ def with_new_terms(
     """
     if model.text is None:
         return model, NewTerms(0, 0, 0)
-    text, new = model.text.extended(texts, model.n_train, report)
+    text, new = model.text.extended(texts, model.n_train, history, report)
     if not new.n_learned:
         return model, new
     if not any(part.learns_columns for part in model.parts.values()):

@@ -681,7 +681,10 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         check_is_fitted(self, "model_")
         Y, new_classes = joined_labels(y, classes, self.classes_)
         history_targets = None
-        with bars(self.verbose > 0) as report, self._reading_new_terms(X, report) as new_terms:
+        with (
+            bars(self.verbose > 0) as report,
+            self._reading_new_terms(X, history, report) as new_terms,
+        ):
             rows = rows_of(self, X, report)
             if history is not None:
                 old_X, old_y = history
@@ -716,7 +719,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         labels = named_like([data.label_ids[i] for i in used], self.classes_)
         Y, new_classes = joined_labels(data.Y[:, used], labels, self.classes_)
         history_targets = None
-        with self._reading_new_terms(data.texts, report) as new_terms:
+        old_texts = None if history is None else (history.texts, None)
+        with self._reading_new_terms(data.texts, old_texts, report) as new_terms:
             if history is not None:
                 old_labels = as_labels(named_like(history.label_ids, self.classes_))
                 targets = Targets(history.Y, old_labels, self.model_.multiclass)
@@ -1041,14 +1045,16 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         )
 
     @contextmanager
-    def _reading_new_terms(self, X: Any, report: Report) -> Iterator[NewTerms]:
+    def _reading_new_terms(
+        self, X: Any, history: tuple[Any, Any] | None, report: Report
+    ) -> Iterator[NewTerms]:
         """Let the model read the new terms of texts; an update that fails leaves it as it was."""
         before = self.model_
-        X = as_input(X) if X is not None else None
-        texts = X[0] if is_blocks(X) else X
+        texts = _texts_of(X)
+        old_texts = () if history is None else _texts_of(history[0])
         new_terms = NO_NEW_TERMS
-        if is_text(texts) and not isinstance(texts, str):
-            self.model_, new_terms = with_new_terms(before, texts, report)
+        if len(texts):
+            self.model_, new_terms = with_new_terms(before, texts, old_texts, report)
             self.n_features_in_ = self.model_.n_features
         try:
             yield new_terms
@@ -1127,6 +1133,17 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         for name, array in arrays.items():
             digests[name] = None if array is None else array_digest(array)
         return fingerprint(data.X.shape, digests, settings)
+
+
+def _texts_of(X: Any) -> Any:
+    """Return the texts of examples; none if they have features."""
+    if X is None:
+        return ()
+    X = as_input(X)
+    first = X[0] if is_blocks(X) else X
+    if isinstance(first, str) or not is_text(first):
+        return ()
+    return list(first)
 
 
 def _with_held_out_columns(data: Examples, groups: Any, times: Any) -> Examples:

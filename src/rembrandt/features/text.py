@@ -217,13 +217,16 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         return self._with_vectors(X, documents)
 
     def extended(
-        self, texts: Iterable[str], n_before: int, report: Report = silent
+        self,
+        texts: Iterable[str],
+        n_before: int,
+        earlier: Iterable[str] = (),
+        report: Report = silent,
     ) -> tuple[Self, NewTerms]:
         """Return features with the new terms of more texts.
 
         The columns of the new terms come after those of the other terms, whose weights do not
-        change. ``min_df`` holds for the new texts. The document frequency of a new term in the
-        texts before is taken to be zero.
+        change. ``min_df`` holds for the new texts and the earlier ones together.
 
         Parameters
         ----------
@@ -231,6 +234,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             More texts.
         n_before : int
             Number of texts that the terms were learned from.
+        earlier : iterable of str, default=()
+            These texts, if they are at hand; otherwise they are taken to have none of the new
+            terms.
         report : callable, default=silent
             Called with stage, done and total.
 
@@ -249,10 +255,13 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             pass
         numbers = np.array(sorted(learner.names, key=learner.names.__getitem__), dtype=np.int64)
         spelled = [learner.names[number] for number in numbers.tolist()]
-        frequencies = learner.statistics[0][numbers]
-        is_unknown = self._vocabulary.numbers(terms.hash_each(spelled)) < 0
+        hashes = terms.hash_each(spelled)
+        is_unknown = self._vocabulary.numbers(hashes) < 0
+        documents = _as_texts(earlier)
+        frequencies = learner.statistics[0][numbers] + self._frequencies(hashes, documents, report)
+        n_counted = learner.n_documents + len(documents)
         n_texts = n_before + learner.n_documents
-        is_learned = is_unknown & (frequencies >= _as_count(self.min_df, learner.n_documents))
+        is_learned = is_unknown & (frequencies >= _as_count(self.min_df, n_counted))
         is_learned &= frequencies <= _as_count(self.max_df, n_texts)
         if self.max_features is not None:
             is_learned[:] = False
@@ -265,6 +274,17 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         all_idf = np.append(self.idf_, idf).astype(np.float32)
         features._set(self.terms_ + added, all_idf)
         return features, new
+
+    def _frequencies(
+        self, hashes: NDArray[np.uint64], documents: list[str], report: Report
+    ) -> NDArray[np.float64]:
+        """In how many documents each of these terms occurs."""
+        learner = TermLearner(self._analyzer(), _COUNT_LIMIT)  # spells no term
+        for _ in learner.counts(documents, report):
+            pass
+        numbers = learner.vocabulary.numbers(hashes)
+        padded = np.append(learner.statistics[0], 0.0)  # the last one is for unknown terms
+        return np.where(numbers < 0, 0.0, padded[numbers])
 
     def locate(self, texts: Iterable[str]) -> spans.TermSpans:
         """Find where the terms of each column occur.
