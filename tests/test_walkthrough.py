@@ -335,3 +335,73 @@ def test_headings_with_commas_are_read_without_a_word(
     assert answer["n_features"] == load(tmp_path / "both").text_.n_features_out_
     vectors_part = answer["settings"]["parts"]["vectors"]
     assert (vectors_part["kind"], vectors_part["view"]) == ("embedding", "vectors")
+
+
+def test_the_same_questions_in_other_files(cooking: Path, tmp_path: Path) -> None:
+    """Excel, arrays of JSON, cells that spell lists, another encoding, tables in memory."""
+    table = read(cooking / "train.csv", label_separator=";")
+    assert table.columns is not None and table.columns.chosen == ("text", "labels")
+    rows = [
+        {"Title": text, "tags": [table.label_ids[i] for i in table.Y.indices[start:stop]]}
+        for text, start, stop in zip(
+            table.texts[:500], table.Y.indptr[:500], table.Y.indptr[1:501], strict=True
+        )
+    ]
+    frame = pytest.importorskip("pandas").DataFrame(rows)
+    frame.to_csv(tmp_path / "lists.csv", index=False)  # ['baking', 'bread']
+    (tmp_path / "rows.json").write_text(json.dumps(rows, indent=1))
+    frame.to_csv(tmp_path / "utf-16.csv", index=False, encoding="utf-16")
+    sources = [tmp_path / name for name in ("lists.csv", "rows.json", "utf-16.csv")]
+    try:
+        frame.assign(tags=frame["tags"].map(str)).to_excel(tmp_path / "rows.xlsx", index=False)
+        sources.append(tmp_path / "rows.xlsx")
+    except ModuleNotFoundError:  # openpyxl
+        pass
+    for source in (*sources, frame):
+        data = read(source)
+        assert data.texts == table.texts[:500] and data.task == "multilabel"
+        assert data.Y.nnz == table.Y[:500].nnz and set(data.label_ids) <= set(table.label_ids)
+    nested = [{"doc": {"title": row["Title"]}, "meta": {"tags": row["tags"]}} for row in rows]
+    (tmp_path / "nested.jsonl").write_text("".join(json.dumps(row) + "\n" for row in nested))
+    deep = read(tmp_path / "nested.jsonl", text="doc.title", labels="meta.tags")
+    assert deep.texts == table.texts[:500]
+
+
+def test_from_one_file_to_a_measured_model(real_data: Path, run: Run, tmp_path: Path) -> None:
+    """Books: split, fit with the columns that are there, evaluate, predict from a pipe."""
+    rows = lines(real_data / "gutenberg" / "train.tsv.gz", 2500)
+    (tmp_path / "books.tsv").write_text("\n".join(rows) + "\n")
+    bar = ("--label-separator", "|")
+    said = run("data", "split", tmp_path / "books.tsv", *bar, "-o", tmp_path / "parts").out
+    sizes = [int(n.replace(",", "")) for n in re.findall(r"Wrote ([\d,]+) examples", said)]
+    assert sum(sizes) == 2499 and 400 < sizes[1] < 600
+    train, test = (tmp_path / "parts" / f"{part}.tsv" for part in ("train", "test"))
+    assert sorted(train.read_text().splitlines()[1:] + test.read_text().splitlines()[1:]) == sorted(
+        rows[1:]
+    )
+    said = run("fit", train, "-o", tmp_path / "model", *bar, *FAST).out
+    assert "By the names of the columns, texts are in 'title' and labels are in 'subjects'" in said
+    assert run("evaluate", tmp_path / "model", test, "--json").json["p@1"] > 0.05
+    piped = run("predict", tmp_path / "model", "-", "--json", input=test.read_text())
+    assert len(piped.rows) == sizes[1] and "read as TSV, with texts in 'title'" in piped.err
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert f"{sizes[0]:,} examples (texts, " in card and "95 % interval" in card
+
+
+def test_new_labels_with_new_words(real_data: Path, run: Run, tmp_path: Path) -> None:
+    """Reports of attacks: columns in doubt are listed, and an update says what it did not know."""
+    header, *rows = lines(real_data / "attack" / "train.tsv.gz", 1500)
+    extra = [f"zorblax frobnicated the quuxer number {i}\tT9999" for i in range(12)]
+    for name, part in (("train", rows), ("new", extra)):
+        (tmp_path / f"{name}.tsv").write_text("\n".join([header, *part]) + "\n")
+    refused = run("fit", tmp_path / "train.tsv", "-o", tmp_path / "model", code=1).err
+    assert "set labels to one of the columns: text, techniques" in refused
+    fit = ("fit", tmp_path / "train.tsv", "-o", tmp_path / "model", "--labels", "techniques", *FAST)
+    assert "texts are in 'text'." in run(*fit).out
+    said = run("update", tmp_path / "model", tmp_path / "new.tsv").out
+    words = re.search(r"(\d+) different words; the model did not know (\d+) .* learned (\d+)", said)
+    assert words is not None
+    different, unknown, learned = map(int, words.groups())
+    assert 3 <= learned <= unknown < different and "Not learned: the trees" in said
+    answer = run("predict", tmp_path / "model", "-", "--json", input="frobnicated zorblax\n").rows
+    assert answer[0]["labels"][0]["label"] == "T9999"
