@@ -41,6 +41,12 @@ def test_labels_keep_their_shares():
     assert (held[counts >= 10] > 0).all()
 
 
+def test_rare_labels_do_not_make_the_second_part_small():
+    Y = sparse.csr_array(sparse.hstack([label_matrix(1000, 10), sparse.eye_array(1000)]))
+    assert len(stratified_rows(Y, 0.2, 0)[1]) == pytest.approx(200, rel=0.05)
+    assert len(stratified_rows(sparse.csr_array(sparse.eye_array(1000)), 0.2, 0)[1]) == 200
+
+
 def test_a_split_depends_on_the_seed_alone():
     Y = label_matrix(300, 20)
     assert np.array_equal(stratified_rows(Y, 0.3, 1)[1], stratified_rows(Y, 0.3, 1)[1])

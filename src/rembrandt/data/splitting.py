@@ -41,6 +41,8 @@ SUFFIXES = {
 }
 PARTS = ("train", "test")
 
+LEAST_WANTED = 0.5  # examples of a label in the smaller part: fewer are rounded to none
+
 _BATCH_ROWS = 10_000
 
 
@@ -51,7 +53,8 @@ def stratified_rows(
 
     This is iterative stratification (Sechidis, Tsoumakas and Vlahavas, 2011) in one pass: rows with
     the rarest labels come first, and each row goes where its label with the fewest examples left is
-    wanted most.
+    wanted most. Labels with too few examples for one in each part do not count: else rows with such
+    labels would all be in the larger part.
 
     Parameters
     ----------
@@ -81,28 +84,28 @@ def stratified_rows(
 
 
 @njit(nogil=True, cache=True)
-def _assign(order: Any, indptr: Any, indices: Any, left: Any, fraction: float) -> Any:
-    """Whether each row is in the second part; ``left`` are the examples of labels, and is used."""
+def _assign(order: Any, indptr: Any, indices: Any, counts: Any, fraction: float) -> Any:
+    """Whether each row is in the second part; ``counts`` are the examples of each label."""
     n = len(order)
     is_second = np.zeros(n, dtype=np.bool_)
-    wanted_second = fraction * left
-    wanted_first = (1 - fraction) * left
+    left = counts.copy()
+    wanted_second = fraction * counts
+    wanted_first = (1 - fraction) * counts
+    least_wanted = np.minimum(wanted_second, wanted_first)
     rows_second = fraction * n
     rows_first = (1 - fraction) * n
     for row in order:
         start = indptr[row]
         stop = indptr[row + 1]
-        second = rows_second
-        first = rows_first
-        if stop > start:
-            rarest = indices[start]
-            for position in range(start, stop):
-                if left[indices[position]] < left[rarest]:
-                    rarest = indices[position]
-            if wanted_second[rarest] != wanted_first[rarest]:
-                second = wanted_second[rarest]
-                first = wanted_first[rarest]
-        goes_second = second > first
+        rarest = -1
+        for position in range(start, stop):
+            label = indices[position]
+            if least_wanted[label] >= LEAST_WANTED and (rarest < 0 or left[label] < left[rarest]):
+                rarest = label
+        # In proportion, so that the first rows do not all go to the larger part.
+        goes_second = rows_second * (1 - fraction) > rows_first * fraction
+        if rarest >= 0 and wanted_second[rarest] != wanted_first[rarest]:
+            goes_second = wanted_second[rarest] > wanted_first[rarest]
         is_second[row] = goes_second
         if goes_second:
             rows_second -= 1
