@@ -41,7 +41,7 @@ SUFFIXES = {
 }
 PARTS = ("train", "test")
 
-LEAST_WANTED = 0.5  # examples of a label in the smaller part: fewer are rounded to none
+ROUNDING = 0.5  # examples by which a part may have more or less of a label than its share
 
 _BATCH_ROWS = 10_000
 
@@ -51,10 +51,10 @@ def stratified_rows(
 ) -> tuple[RowIndices, RowIndices]:
     """Split rows so that every label has about the same share of its examples in the second part.
 
-    This is iterative stratification (Sechidis, Tsoumakas and Vlahavas, 2011) in one pass: rows with
-    the rarest labels come first, and each row goes where its label with the fewest examples left is
-    wanted most. Labels with too few examples for one in each part do not count: else rows with such
-    labels would all be in the larger part.
+    It follows iterative stratification (Sechidis, Tsoumakas and Vlahavas, 2011), in one pass: rows
+    with the rarest labels come first, and each row goes where its most uneven label is wanted. Where
+    all of its labels are even up to rounding, the sizes of the parts decide, so that rare labels do
+    not make one of them small.
 
     Parameters
     ----------
@@ -88,36 +88,29 @@ def _assign(order: Any, indptr: Any, indices: Any, counts: Any, fraction: float)
     """Whether each row is in the second part; ``counts`` are the examples of each label."""
     n = len(order)
     is_second = np.zeros(n, dtype=np.bool_)
-    left = counts.copy()
-    wanted_second = fraction * counts
-    wanted_first = (1 - fraction) * counts
-    least_wanted = np.minimum(wanted_second, wanted_first)
-    rows_second = fraction * n
-    rows_first = (1 - fraction) * n
-    for row in order:
+    left = counts.copy()  # examples of each label that have no part yet
+    wanted = fraction * counts  # of them in the second part
+    rows_wanted = np.rint(fraction * n)
+    row_share = rows_wanted / n
+    for done in range(n):
+        row = order[done]
         start = indptr[row]
         stop = indptr[row + 1]
-        rarest = -1
+        # Above zero where more of what is left is wanted in the second part than its share.
+        lack = rows_wanted - row_share * (n - done)
+        largest = ROUNDING
         for position in range(start, stop):
             label = indices[position]
-            if least_wanted[label] >= LEAST_WANTED and (rarest < 0 or left[label] < left[rarest]):
-                rarest = label
-        # In proportion, so that the first rows do not all go to the larger part.
-        goes_second = rows_second * (1 - fraction) > rows_first * fraction
-        if rarest >= 0 and wanted_second[rarest] != wanted_first[rarest]:
-            goes_second = wanted_second[rarest] > wanted_first[rarest]
-        is_second[row] = goes_second
-        if goes_second:
-            rows_second -= 1
-        else:
-            rows_first -= 1
+            label_lack = wanted[label] - fraction * left[label]
+            if abs(label_lack) > largest:
+                largest = abs(label_lack)
+                lack = label_lack
+        is_second[row] = lack > 0
+        rows_wanted -= is_second[row]
         for position in range(start, stop):
             label = indices[position]
             left[label] -= 1
-            if goes_second:
-                wanted_second[label] -= 1
-            else:
-                wanted_first[label] -= 1
+            wanted[label] -= is_second[row]
     return is_second
 
 
