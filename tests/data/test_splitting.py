@@ -105,7 +105,8 @@ def test_files_of_fasttext_are_split(tmp_path):
     parts = split_file(path, tmp_path, ReadOptions(), fraction=0.5)
     written = [file.read_text().splitlines() for file, _ in parts.values()]
     assert sorted(written[0] + written[1]) == sorted(lines)
-    assert sum("__label__a" in line for line in written[1]) == 5
+    assert len(written[1]) == 10
+    assert 4 <= sum("__label__a" in line for line in written[1]) <= 6
 
 
 @pytest.mark.parametrize(

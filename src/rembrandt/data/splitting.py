@@ -52,9 +52,9 @@ def stratified_rows(
     """Split rows so that every label has about the same share of its examples in the second part.
 
     It follows iterative stratification (Sechidis, Tsoumakas and Vlahavas, 2011), in one pass: rows
-    with the rarest labels come first, and each row goes where its most uneven label is wanted. Where
-    all of its labels are even up to rounding, the sizes of the parts decide, so that rare labels do
-    not make one of them small.
+    with the rarest labels come first, and each row goes where its most uneven label is wanted.
+    Where all of its labels are even up to rounding, the sizes of the parts decide, so that rare
+    labels do not make one of them small.
 
     Parameters
     ----------
