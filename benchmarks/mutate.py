@@ -57,17 +57,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parts/embedding/shortlist.py": ("tests/parts/test_shortlist.py",),
     "parts/embedding/": ("tests/parts/embedding", "tests/parts/test_parts.py"),
     "parts/": ("tests/parts/test_parts.py", "tests/parts/test_trees.py", "tests/test_planning.py"),
-    "blend.py": (
-        "tests/test_blend.py",
-        "tests/search/test_blending.py",
-        "tests/model/test_probabilities.py",
-        "tests/test_answers.py",
-    ),
+    "blend.py": ("tests/test_blend.py", "tests/search/test_blending.py"),
     "predict.py": (
         "tests/model/test_tail.py",
         "tests/model/test_label_sets.py",
         "tests/model/test_probabilities.py",
-        "tests/test_answers.py",
     ),
 }
 # No tests of these: they need a GPU, or read numbers that only say how much memory is needed.
