@@ -40,7 +40,16 @@ MEMORY = 6 << 30
 # The tests of each file, the first entry that is the beginning of its name; the quickest first.
 TESTS: dict[str, tuple[str, ...]] = {
     "linalg/hinge.py": ("tests/linalg/test_hinge.py", "tests/parts/test_trees.py"),
-    "linalg/inverted.py": ("tests/linalg", "tests/parts/test_parts.py"),
+    "linalg/inverted.py": ("tests/parts/test_parts.py",),
+    "linalg/bisection.py": ("tests/linalg/test_hinge.py", "tests/parts/test_trees.py"),
+    "linalg/cluster_search.py": ("tests/parts/test_shortlist.py",),
+    "linalg/dense.py": ("tests/linalg/test_dense.py",),
+    "linalg/eigen.py": ("tests/linalg/test_eigen.py",),
+    "linalg/ridge.py": ("tests/linalg/test_ridge.py",),
+    "linalg/validation.py": (
+        "tests/linalg/test_validation.py",
+        "tests/estimators/test_bad_matrices.py",
+    ),
     "linalg/ranking.py": ("tests/linalg/test_ranking.py",),
     "linalg/transposed.py": ("tests/linalg/test_transposed.py", "tests/linalg/test_sparse.py"),
     "linalg/sparse.py": ("tests/linalg/test_sparse.py", "tests/linalg/test_transposed.py"),
