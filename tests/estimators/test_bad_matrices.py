@@ -161,7 +161,7 @@ def test_what_scikit_learn_refuses_is_refused_in_a_line_with_a_remedy(fitted, na
 
 
 def test_labels_that_scikit_learn_refuses():
-    with pytest.raises(DataError, match="^y cannot be used: .*; give one label for each example"):
+    with pytest.raises(DataError, match=r"^y cannot be used: .*; give one label for each"):
         RembrandtClassifier(**SETTLED).fit(sound(), np.ones((6, 0)))
     with pytest.raises(DataError, match="the truth has 1 dimension; give a matrix"):
         precision_at_k(np.ones(6), np.zeros((6, 1), dtype=np.int64), 1)
