@@ -201,6 +201,8 @@ class Trials:
         finally:
             signal.alarm(0)
         end = time.perf_counter()
+        if killer.ident is None:
+            raise RuntimeError(f"the fit ended before task {task} of {self.n_tasks}: {detail}")
         killer.join()
         seconds = end - killed[0]
         self.longest = max(self.longest, seconds)

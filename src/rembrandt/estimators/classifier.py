@@ -34,7 +34,7 @@ from rembrandt.declarations import ModelSettings, PartName, Threshold, as_json
 from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator, dataset_targets
-from rembrandt.estimators.inputs import index_of, read_once
+from rembrandt.estimators.inputs import as_input, index_of, read_once
 from rembrandt.estimators.predictions import Predictions
 from rembrandt.estimators.requests import (
     Tail,
