@@ -40,9 +40,11 @@ MEMORY = 6 << 30
 # The tests of each file, the first entry that is the beginning of its name; the quickest first.
 TESTS: dict[str, tuple[str, ...]] = {
     "linalg/hinge.py": ("tests/linalg/test_hinge.py", "tests/parts/test_trees.py"),
-    "linalg/inverted.py": ("tests/parts/test_parts.py",),
-    "linalg/bisection.py": ("tests/linalg/test_hinge.py", "tests/parts/test_trees.py"),
-    "linalg/cluster_search.py": ("tests/parts/test_shortlist.py",),
+    "linalg/inverted.py": ("tests/linalg/test_inverted.py",),
+    "linalg/bisection.py": ("tests/linalg/test_clusters.py",),
+    "linalg/kmeans.py": ("tests/linalg/test_clusters.py",),
+    "linalg/cluster_search.py": ("tests/linalg/test_clusters.py",),
+    "linalg/blocks.py": ("tests/linalg/test_blocks.py", "tests/linalg/test_eigen.py"),
     "linalg/dense.py": ("tests/linalg/test_dense.py",),
     "linalg/eigen.py": ("tests/linalg/test_eigen.py",),
     "linalg/ridge.py": ("tests/linalg/test_ridge.py",),
