@@ -39,6 +39,7 @@ OPPOSITE_NAMES = {
     "ceil": "floor",
 }
 DROPPED = (ast.Add, ast.Sub, ast.Mult)
+UNCHANGED = (ast.Raise, ast.JoinedStr, ast.Assert, ast.FunctionDef, ast.ClassDef)
 KINDS = ("comparison", "boundary", "sign", "axis", "off by one", "dropped term", "min and max")
 
 
@@ -94,10 +95,21 @@ class _Finder:
 
     def _walk(self, node: ast.AST) -> Iterator[Mutant]:
         """Mutants of a node and of those below it."""
-        if isinstance(
-            node, ast.Raise | ast.JoinedStr | ast.Assert | ast.FunctionDef | ast.ClassDef
-        ):
+        if isinstance(node, UNCHANGED):
             return
+        yield from self._mutants_of(node)
+        for name, value in ast.iter_fields(node):
+            if name in ("annotation", "returns", "decorator_list"):
+                continue
+            if isinstance(node, ast.keyword) and node.arg in ("axis", "ndmin", "stacklevel"):
+                continue
+            children = value if isinstance(value, list) else [value]
+            for child in children:
+                if isinstance(child, ast.AST):
+                    yield from self._walk(child)
+
+    def _mutants_of(self, node: ast.AST) -> Iterator[Mutant]:
+        """Mutants of a node alone."""
         if isinstance(node, ast.Compare):
             yield from self._comparisons(node)
         elif isinstance(node, ast.BinOp):
@@ -110,17 +122,8 @@ class _Finder:
             yield from self._axis(node.value)
         elif isinstance(node, ast.Call):
             yield from self._opposite(node.func)
-        if isinstance(node, ast.Constant) and type(node.value) is int:
+        elif isinstance(node, ast.Constant) and type(node.value) is int:
             yield self._replaced("off by one", node, str(node.value + 1))
-        for name, value in ast.iter_fields(node):
-            if name in ("annotation", "returns", "decorator_list"):
-                continue
-            if isinstance(node, ast.keyword) and node.arg in ("axis", "ndmin", "stacklevel"):
-                continue
-            children = value if isinstance(value, list) else [value]
-            for child in children:
-                if isinstance(child, ast.AST):
-                    yield from self._walk(child)
 
     def _comparisons(self, node: ast.Compare) -> Iterator[Mutant]:
         left = node.left

@@ -40,7 +40,18 @@ MEMORY = 6 << 30
 # The tests of each file, the first entry that is the beginning of its name; the quickest first.
 TESTS: dict[str, tuple[str, ...]] = {
     "linalg/hinge.py": ("tests/linalg/test_hinge.py", "tests/parts/test_trees.py"),
-    "linalg/inverted.py": ("tests/linalg", "tests/parts/test_parts.py"),
+    "linalg/inverted.py": ("tests/linalg/test_inverted.py",),
+    "linalg/bisection.py": ("tests/linalg/test_clusters.py",),
+    "linalg/kmeans.py": ("tests/linalg/test_clusters.py",),
+    "linalg/cluster_search.py": ("tests/linalg/test_clusters.py",),
+    "linalg/blocks.py": ("tests/linalg/test_blocks.py", "tests/linalg/test_eigen.py"),
+    "linalg/dense.py": ("tests/linalg/test_dense.py",),
+    "linalg/eigen.py": ("tests/linalg/test_eigen.py",),
+    "linalg/ridge.py": ("tests/linalg/test_ridge.py",),
+    "linalg/validation.py": (
+        "tests/linalg/test_validation.py",
+        "tests/estimators/test_bad_matrices.py",
+    ),
     "linalg/ranking.py": ("tests/linalg/test_ranking.py",),
     "linalg/transposed.py": ("tests/linalg/test_transposed.py", "tests/linalg/test_sparse.py"),
     "linalg/sparse.py": ("tests/linalg/test_sparse.py", "tests/linalg/test_transposed.py"),
@@ -57,17 +68,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parts/embedding/shortlist.py": ("tests/parts/test_shortlist.py",),
     "parts/embedding/": ("tests/parts/embedding", "tests/parts/test_parts.py"),
     "parts/": ("tests/parts/test_parts.py", "tests/parts/test_trees.py", "tests/test_planning.py"),
-    "blend.py": (
-        "tests/test_blend.py",
-        "tests/search/test_blending.py",
-        "tests/model/test_probabilities.py",
-        "tests/test_answers.py",
-    ),
+    "blend.py": ("tests/test_blend.py", "tests/search/test_blending.py"),
     "predict.py": (
         "tests/model/test_tail.py",
         "tests/model/test_label_sets.py",
         "tests/model/test_probabilities.py",
-        "tests/test_answers.py",
     ),
 }
 # No tests of these: they need a GPU, or read numbers that only say how much memory is needed.

@@ -16,6 +16,7 @@ ATTACKS = {
     "stores": ("benchmarks.attack.folders", "damaged_stores", 500),
     "checkpoints": ("benchmarks.attack.folders", "damaged_checkpoints", 500),
     "matrices": ("benchmarks.attack.matrices", "damaged_matrices", 2_000),
+    "answers": ("benchmarks.attack.answers", "metamorphic", 1_000),
 }
 OTHERS = ("kills", "writers", "dask", "service")  # which have options of their own
 

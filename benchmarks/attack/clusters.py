@@ -3,9 +3,10 @@
 python -m benchmarks.attack dask [--cases 25] [--seed 0]
 
 A scheduler and two workers are processes of their own. Each case fits a model on them and kills a
-process at a random moment: of five cases three lose a worker for good, one loses a worker and gets
-another one, and one loses the scheduler. With ``--all-workers`` one more case loses all workers. The
-fit ends with the bits of an undisturbed fit, or with a sentence, and within a minute of the kill.
+process soon after a random one of the tasks of the fit was submitted: of five cases three lose a
+worker for good, one loses a worker and gets another one, and one loses the scheduler. With
+``--all-workers`` one more case loses all workers. The fit ends with the bits of an undisturbed fit,
+or with a sentence, and within a minute of the kill.
 """
 
 import argparse
@@ -18,6 +19,8 @@ import threading
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,10 +31,12 @@ from benchmarks.attack.folders import READING
 from rembrandt import Dataset, RembrandtClassifier, read
 from rembrandt.data.convert import convert
 from rembrandt.data.generated import labelled_documents
+from rembrandt.engines.dask import DaskExecutor
 from rembrandt.errors import EngineError
 
 PATIENCE = 60.0  # seconds after a kill in which the fit ends
-START = 60.0  # seconds for the processes of a cluster to start
+START = 60.0  # seconds for the processes of a cluster to start, and for a fit to get to a task
+MAX_DELAY = 0.1  # seconds after a task was submitted
 LOSSES = ("worker", "worker", "worker", "replaced worker", "scheduler")
 FIT: dict[str, Any] = {
     "parts": ("trees", "centroids", "embedding"),
@@ -119,6 +124,25 @@ def fit(data: Dataset, device: str) -> bytes:
     return b"".join(arrays)
 
 
+@contextmanager
+def after_tasks(number: int, call: Callable[[], None]) -> Iterator[list[str]]:
+    """Call a function when a fit submits its task of this number; the tasks are listed."""
+    submitted: list[str] = []
+    submit = DaskExecutor._submit
+
+    def counted(executor: DaskExecutor, worker: str, *task: Any) -> Any:
+        submitted.append(worker)
+        if len(submitted) == number:
+            call()
+        return submit(executor, worker, *task)
+
+    DaskExecutor._submit = counted  # type: ignore[method-assign]
+    try:
+        yield submitted
+    finally:
+        DaskExecutor._submit = submit  # type: ignore[method-assign]
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise HangError
 
@@ -141,11 +165,9 @@ class Trials:
         self.data = read(folder / "store")
         self.cluster = Cluster(folder)
         device = f"dask:{self.cluster.wait()}"
-        self.expected = fit(self.data, device)
-        start = time.perf_counter()
-        if fit(self.data, device) != self.expected:
-            raise RuntimeError("two fits on a cluster differ")
-        self.duration = time.perf_counter() - start
+        with after_tasks(0, lambda: None) as submitted:
+            self.expected = fit(self.data, device)
+        self.n_tasks = len(submitted)
 
     def run(self, number: int, what: str) -> None:
         """Lose a process during a fit, and note how it ends."""
@@ -154,14 +176,20 @@ class Trials:
             self.cluster = Cluster(self.folder)
         self.cluster.grow(2)
         device = f"dask:{self.cluster.wait()}"
-        delay = float(self.rng.uniform(0, self.duration))
-        killer = threading.Timer(delay, self.cluster.lose, [what])
+        task = int(self.rng.integers(1, self.n_tasks + 1))
+        delay = float(self.rng.uniform(0, MAX_DELAY))
+        killed: list[float] = []
+
+        def kill() -> None:
+            self.cluster.lose(what)
+            killed.append(time.perf_counter())
+
         signal.signal(signal.SIGALRM, _interrupt)
-        signal.alarm(int(delay + PATIENCE) + 1)
-        start = time.perf_counter()
-        killer.start()
+        signal.alarm(int(START + PATIENCE))
+        killer = threading.Timer(delay, kill)
         try:
-            same = fit(self.data, device) == self.expected
+            with after_tasks(task, killer.start):
+                same = fit(self.data, device) == self.expected
             outcome = "equal bits" if same else "other bits"
             detail = outcome
         except EngineError as error:
@@ -172,13 +200,17 @@ class Trials:
             outcome, detail = "traceback", f"{type(error).__name__}: {error}"
         finally:
             signal.alarm(0)
-        seconds = time.perf_counter() - start - delay
+        end = time.perf_counter()
+        if killer.ident is None:
+            raise RuntimeError(f"the fit ended before task {task} of {self.n_tasks}: {detail}")
         killer.join()
+        seconds = end - killed[0]
         self.longest = max(self.longest, seconds)
         self.outcomes[f"{what}: {outcome}"] += 1
-        print(f"{number}: {what} after {delay:.1f} s: {detail} {seconds:.1f} s later", flush=True)
-        if outcome not in ("equal bits", "a sentence"):
-            self.failures.append(f"case {number}: {what} lost after {delay:.1f} s: {detail}")
+        place = f"{what} lost in task {task} of {self.n_tasks}"
+        print(f"{number}: {place}: {detail} {seconds:.1f} s later", flush=True)
+        if outcome not in ("equal bits", "a sentence") or seconds > PATIENCE:
+            self.failures.append(f"case {number}: {place}: {detail} {seconds:.1f} s later")
 
 
 def _labels(documents: Dataset, y: Any) -> str:

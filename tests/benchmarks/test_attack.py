@@ -7,7 +7,15 @@ from benchmarks.attack import processes, service
 from benchmarks.attack.__main__ import ATTACKS
 from benchmarks.attack.harness import attack
 
-CASES = {"readers": 400, "generated": 200, "models": 120, "stores": 120, "checkpoints": 15}
+CASES = {
+    "readers": 400,
+    "generated": 200,
+    "models": 120,
+    "stores": 120,
+    "checkpoints": 15,
+    "matrices": 150,
+    "answers": 40,
+}
 
 
 @pytest.mark.parametrize("name", ATTACKS)

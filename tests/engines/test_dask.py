@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 import warnings
 
 import numpy as np
@@ -27,6 +28,7 @@ from .test_shards import cut
 pytest.importorskip("distributed", reason="pip install 'rembrandt[dask]'")
 import dask
 import psutil
+from distributed.comm.core import CommClosedError
 
 from rembrandt.engines.dask import DaskExecutor, cluster
 
@@ -198,6 +200,47 @@ def test_a_killed_worker_changes_nothing(store):
         survived = embed(engine_of(store, executor), settings, seed=0)
         assert executor.left < 0, "no worker was killed"
         assert_array_equal(survived.sigma, undisturbed.sigma)
+
+
+def test_a_worker_that_is_removed_while_data_is_sent_to_it(client, store, monkeypatch):
+    """The scheduler raises a KeyError for a worker that it has just removed."""
+    executor = DaskExecutor(client)
+    engine = engine_of(store, executor)
+    Z = np.ones((engine.d, 3), np.float32)
+    send = client._scatter
+    lost = []
+
+    async def lose_first(*args, **options):
+        if not lost:
+            lost.append(options["workers"])
+            raise KeyError(options["workers"][0])
+        return await send(*args, **options)
+
+    monkeypatch.setattr(client, "_scatter", lose_first)
+    assert_array_equal(engine.gram(Z), engine_of(store).gram(Z))
+    assert len(lost) == 1
+
+
+def test_a_result_that_no_worker_computes(client, monkeypatch):
+    """Without workers a result would be waited for without end; a busy worker has its time."""
+    monkeypatch.setattr("rembrandt.engines.dask.RESULT_CHECK", 0.1)
+    executor = DaskExecutor(client)
+    assert executor._result(client.submit(time.sleep, 0.5)) is None
+    monkeypatch.setattr(executor, "_alive", list)
+    with pytest.raises(CommClosedError, match="no worker is left"):
+        executor._result(client.submit(time.sleep, 0.6))
+
+
+def test_a_cluster_without_workers_is_a_sentence(monkeypatch):
+    from distributed import Client, LocalCluster
+
+    monkeypatch.setattr("rembrandt.engines.dask.WORKER_TIMEOUT", 0.5)
+    with (
+        LocalCluster(n_workers=0, dashboard_address=":0", processes=False) as local,
+        Client(local, set_as_default=False) as client,
+        pytest.raises(EngineError, match=r"has had no workers for 0.5 seconds; start some"),
+    ):
+        DaskExecutor(client)
 
 
 def test_no_scheduler_and_one_that_goes(store):

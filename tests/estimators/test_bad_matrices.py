@@ -138,3 +138,44 @@ def test_labels_without_weight_are_refused():
     labels = [["a"], ["b"], [], [], [], []]
     with pytest.raises(DataError, match="no example with a label has a positive weight"):
         RembrandtClassifier(**SETTLED).fit(sound(), labels, sample_weight=[0, 0, 1, 1, 1, 1])
+
+
+WRONG = {
+    "complex": (np.ones((6, 4), dtype=complex), "Complex data not supported"),
+    "one dimension": (np.ones(4), "Expected 2D array, got 1D array instead; Reshape your data"),
+    "three dimensions": (np.ones((6, 4, 2)), "Found array with dim 3"),
+    "no rows": (np.ones((0, 4)), r"Found array with 0 sample\(s\)"),
+    "no columns": (np.ones((6, 0)), r"Found array with 0 feature\(s\)"),
+    "infinite": (np.full((6, 4), np.inf), "Input X contains infinity"),
+    "missing": (sparse.csr_array(np.full((6, 4), np.nan)), "Input X contains NaN"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_scikit_learn_refuses_is_refused_in_a_line_with_a_remedy(fitted, name):
+    X, message = WRONG[name]
+    remedy = "; give a 2-D matrix of finite numbers, one row for each example$"
+    for use in (fitted.predict, lambda X: RembrandtClassifier(**SETTLED).fit(X, y)):
+        with pytest.raises(DataError, match=f"^X cannot be used: .*(?:{message}).*{remedy}"):
+            use(X)
+
+
+def test_labels_that_scikit_learn_refuses():
+    with pytest.raises(DataError, match=r"^y cannot be used: .*; give one label for each"):
+        RembrandtClassifier(**SETTLED).fit(sound(), np.ones((6, 0)))
+    with pytest.raises(DataError, match="the truth has 1 dimension; give a matrix"):
+        precision_at_k(np.ones(6), np.zeros((6, 1), dtype=np.int64), 1)
+
+
+@pytest.mark.parametrize("kind", ["i1", "u2", "u4", "i8", "u8"])
+@pytest.mark.parametrize("name", ["indices", "indptr"])
+@pytest.mark.filterwarnings("ignore:.*non-integer dtype")
+def test_indices_of_any_integer_type(fitted, kind, name):
+    """The compiled functions of SciPy take two of them."""
+    X = sound()
+    setattr(X, name, getattr(X, name).astype(kind))
+    assert fitted.predict(X).tolist() == fitted.predict(sound()).tolist()
+    truth = sound()
+    setattr(truth, name, getattr(truth, name).astype(kind))
+    ranked = np.zeros((6, 1), dtype=np.int64)
+    assert precision_at_k(truth, ranked, 1) == precision_at_k(sound(), ranked, 1)

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
 from rembrandt.errors import DataError
-from rembrandt.linalg.ranking import rank, top_k
+from rembrandt.linalg.ranking import look_up, rank, top_k
 
 
 def brute_top_k(block, k):
@@ -68,3 +68,22 @@ def test_wrong_arguments_are_refused():
         top_k(np.zeros((1, 2)), 0)
     with pytest.raises(DataError, match="one score per label"):
         rank(np.zeros((3, 3), dtype=int), np.zeros((3, 2)))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_values_are_looked_up_by_label(seed):
+    rng = np.random.default_rng(seed)
+    labels = np.full((4, 5), -1)
+    listed = np.full((4, 6), -1)
+    for row in range(4):
+        known = np.sort(rng.permutation(9)[: rng.integers(0, 6)])
+        labels[row, : len(known)] = known
+        some = rng.permutation(9)[: rng.integers(0, 6)]
+        listed[row, rng.permutation(6)[: len(some)]] = some
+    values = rng.random((4, 6))
+    out = np.zeros((4, 5))
+    look_up(labels, listed, values, out)
+    expected = np.zeros((4, 5))
+    for row, position in np.argwhere(listed >= 0):
+        expected[row][labels[row] == listed[row, position]] = values[row, position]
+    assert_array_equal(out, expected)

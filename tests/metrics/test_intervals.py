@@ -55,3 +55,17 @@ def test_probabilities_that_come_true_are_calibrated():
     assert calibration_error(reliability(p, rng.random(20_000) < p**2)) > 0.1
     with pytest.raises(DataError, match="from 0 to 1"):
         reliability([1.5], [True])
+
+
+def test_the_bins_of_a_few_predictions():
+    """A probability of one is in the last bin, and one at a boundary in the upper bin."""
+    p = [0.0, 0.1, 0.25, 0.25, 0.9, 1.0, 1.0]
+    right = [False, True, True, False, True, True, False]
+    bins = reliability(p, right, n_bins=4)
+    assert [(group.n, group.predicted, group.observed) for group in bins] == [
+        (2, pytest.approx(0.05), 0.5),
+        (2, 0.25, 0.5),
+        (3, pytest.approx(2.9 / 3), pytest.approx(2 / 3)),
+    ]
+    assert calibration_error(bins) == pytest.approx((2 * 0.45 + 2 * 0.25 + 0.9) / 7)
+    assert calibration_error([]) == 0

@@ -89,6 +89,21 @@ def feature_matrix(X: Any, what: str = "X") -> sp.csr_array:
     return result
 
 
+def unchanging(values: Any, what: str) -> Any:
+    """Return a list of a list or a tuple, which may change while it is read.
+
+    Arrays, matrices and tables are returned as they are, since their readers copy them at once.
+    """
+    if not isinstance(values, list | tuple):
+        return values
+    try:
+        return list(values)
+    except RuntimeError as error:
+        raise DataError(
+            f"{what} was changed while it was read ({error}); give a copy, as in list({what})"
+        ) from error
+
+
 def label_matrix(Y: Any, what: str = "Y") -> sp.csr_array:
     """A 0/1 matrix, sparse or dense, as canonical CSR float32."""
     matrix = feature_matrix(Y, what)

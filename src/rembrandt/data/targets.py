@@ -24,6 +24,7 @@ from rembrandt.data.arrays import (
     label_rows,
     lazy_values,
     move_columns,
+    unchanging,
     warn_missing,
 )
 from rembrandt.data.labels import LabelIndex, as_labels
@@ -279,6 +280,7 @@ def _unwrapped(y: Any) -> Any:
         )
     if is_lazy_column(y):
         y = lazy_values(y)
+    y = unchanging(y, "y")
     if hasattr(y, "to_numpy"):  # a data frame or a series
         y = y.to_numpy()
     if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:

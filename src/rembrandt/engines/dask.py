@@ -210,9 +210,9 @@ class DaskExecutor(Executor):
             try:
                 return future.result(timeout=RESULT_CHECK)
             except TimeoutError:
-                if future.done():
+                if future.status == "error":  # raised by the task itself
                     raise
-                if not self._alive():
+                if not future.done() and not self._alive():
                     raise CommClosedError("no worker is left to compute a result") from None
 
     def _submit(self, worker: str, task: Callable[..., Any], *arguments: Any) -> Any:

@@ -34,7 +34,7 @@ from rembrandt.declarations import ModelSettings, PartName, Threshold, as_json
 from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator, dataset_targets
-from rembrandt.estimators.inputs import as_input, check_input, index_of
+from rembrandt.estimators.inputs import as_input, index_of, read_once
 from rembrandt.estimators.predictions import Predictions
 from rembrandt.estimators.requests import (
     Tail,
@@ -586,6 +586,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         >>> classifier.explain(["an apple"], ["fruit"])[0][0].top(1)[0][0]
         'apple'
         """
+        X = read_once(X)
         rows = rows_of(self, X)
         if labels is None:
             columns, _ = top_columns(self, rows, k)
@@ -933,8 +934,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self, X: Any, read: Callable[[], Targets], sample_weight: Any, report: Report
     ) -> tuple[Examples, TextFeatures | None]:
         """Validate texts or features, vectors beside them, and their labels."""
-        X = as_input(X)
-        check_input(X)
+        X = read_once(X)
         # Refuse an unknown device before any work.
         backend_for(self.device, X if is_rows(X) else None)
         blocks = X if is_blocks(X) else (X,)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-from rembrandt.data.arrays import is_lazy_column, is_missing, lazy_values
+from rembrandt.data.arrays import is_lazy_column, is_missing, lazy_values, unchanging
 from rembrandt.errors import DataError
 from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import is_sparse
@@ -38,8 +38,21 @@ def _is_block(block: Any) -> bool:
     return is_lazy_column(block) or isinstance(block, Mapping | Set | Iterator)
 
 
-def check_input(X: Any) -> None:
-    """Refuse inputs that would otherwise fail with an error about numbers."""
+def read_once(X: Any) -> Any:
+    """Return rows that do not change while they are read, however often that is.
+
+    Inputs that would otherwise fail with an error about numbers are refused.
+    """
+    X = as_input(X)
+    if isinstance(X, tuple):
+        X = tuple(unchanging(block, "a block of X") for block in unchanging(X, "X"))
+    else:
+        X = unchanging(X, "X")
+    _check(X)
+    return X
+
+
+def _check(X: Any) -> None:
     if isinstance(X, str) or is_sparse(X):
         return
     if isinstance(X, list | tuple):

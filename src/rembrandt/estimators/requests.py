@@ -19,7 +19,7 @@ from rembrandt.data.targets import frame_labels, is_matrix, read_targets
 from rembrandt.data.views import Views, as_texts, check_blocks, is_blocks
 from rembrandt.engines.backend import CPU, backend_for, is_dask
 from rembrandt.errors import DataError, SettingsError, counted
-from rembrandt.estimators.inputs import as_input, check_input
+from rembrandt.estimators.inputs import read_once
 from rembrandt.explanations.explain import term_names
 from rembrandt.features.text import is_text
 from rembrandt.linalg import Array, Indices
@@ -40,8 +40,7 @@ DEFAULT_TAIL = (0.55, 1.5)
 def rows_of(classifier: "RembrandtClassifier", X: Any, report: Report = silent) -> Views:
     """Turn texts or features, and vectors beside them, into the validated rows of a model."""
     check_is_fitted(classifier, "model_")
-    X = as_input(X)
-    check_input(X)
+    X = read_once(X)
     blocks = X if is_blocks(X) else (X,)
     widths = classifier.model_.vector_widths
     if len(blocks) - 1 != len(widths):

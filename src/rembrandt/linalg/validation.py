@@ -44,10 +44,11 @@ def refusals(
     except DataError:
         raise
     except (TypeError, ValueError) as error:
-        lines = str(error).splitlines()  # the others quote the matrix
-        finding = lines[0].rstrip(".: ") if lines else type(error).__name__
+        finding, *others = str(error).splitlines() or [type(error).__name__]
+        hints = [line for line in others if line.startswith("Reshape")]  # others quote the matrix
+        message = "; ".join([finding.rstrip(".: "), *hints, remedy])
         kind = DataTypeError if isinstance(error, TypeError) else DataError
-        raise kind(f"{what} cannot be used: {finding}; {remedy}") from error
+        raise kind(f"{what} cannot be used: {message}") from error
 
 
 def check_sparse(A: Any, what: str = "X") -> None:

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from rembrandt.data.splits import draw_rows
 from rembrandt.engines.backend import CPU
+from rembrandt.engines.descent import NumpyDescent, total_losses
 from rembrandt.engines.descent import gradient as gradient_of
-from rembrandt.engines.descent import total_losses
 from rembrandt.engines.whitening import Whitening
 from rembrandt.features.fourier import draw
 from rembrandt.parts.embedding.decoders.decoder import softmax
@@ -255,3 +255,25 @@ def test_rows_are_cut_in_two():
     assert sorted([*rest, *held]) == list(range(100))
     assert np.array_equal(draw_rows(100, 0.2, 0, max_held=15)[1], held)
     assert not np.array_equal(draw_rows(100, 0.2, 1, max_held=15)[1], held)
+
+
+def test_batches_are_random_rows_in_their_order():
+    """Rows of a class often stand together; a batch has rows from everywhere."""
+    H, Y, _ = problem()
+    stopping = np.arange(0, 600, 10)
+    epochs = []
+
+    def record(self, batches, features, scale):
+        epochs.append(batches)
+
+    with mock.patch.object(NumpyDescent, "epoch", record):
+        settings_of_fit = LogisticSettings(multiclass=True, **FAST)
+        fit_logistic(H, Y, settings_of_fit, stopping=stopping)
+    assert len(epochs) > 1
+    for batches in epochs:
+        rows = np.sort(batches, axis=None)
+        assert len(np.unique(rows)) == rows.size > 0.8 * 540
+        assert not np.isin(rows, stopping).any()
+        assert (np.diff(batches, axis=1) > 0).all()
+        assert batches[:, 0].max() < 300 < batches[:, -1].min()
+    assert (epochs[0] != epochs[1]).any()
