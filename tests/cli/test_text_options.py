@@ -189,48 +189,6 @@ def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
     assert read_vectors(tmp_path / "a.parquet").tolist() == [[1, 3], [2, 4]]
 
 
-def test_an_encoder_next_to_words(
-    data: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import sys
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType, SimpleNamespace
-
-    def encode(texts: list[str]) -> np.ndarray:
-        return np.array([[len(text), text.count("a"), 1.0] for text in texts])
-
-    library = ModuleType("model2vec")
-    library.__spec__ = ModuleSpec("model2vec", None)
-    monkeypatch.setattr(
-        library,
-        "StaticModel",
-        SimpleNamespace(from_pretrained=lambda _: SimpleNamespace(encode=encode)),
-        raising=False,
-    )
-    monkeypatch.setitem(sys.modules, "model2vec", library)
-    model, encoder = tmp_path / "model", ("--encoder", "model2vec:small")
-    answer = run("fit", data / "train.tsv", "-o", model, *TABLE, *FAST, *encoder, "--json").json
-    assert answer["n_features"] == len(load(model).text_.terms_) + 3
-    said = run("predict", model, data / "test.tsv", code=1).err
-    assert (
-        "the encoder 'model2vec:small', which gives vectors of 3 dimensions" in said
-        and "--encoder" in said
-    )
-    assert run("serve", model, code=1).err.splitlines()[-1] == said.splitlines()[-1], (
-        "the same sentence"
-    )
-    assert len(run("predict", model, data / "test.tsv", *encoder).out.splitlines()) == 200
-    assert "load the encoder 'model2vec:small' of 3 dimensions" in run("info", model).out
-    refused = ("fit", data / "train.txt", "-o", tmp_path / "no", *FAST, *encoder)
-    assert "it has features, not texts" in run(*refused, code=1).err
-    assert (
-        "--encoder"
-        in run(
-            "data", "convert", data / "train.tsv", "-o", tmp_path / "s", *TABLE, *encoder, code=2
-        ).err
-    )
-
-
 def test_columns_say_which_examples_are_held_out(data: Path, run: Run, tmp_path: Path) -> None:
     header, *lines = (data / "train.tsv").read_text().splitlines()
     table = [

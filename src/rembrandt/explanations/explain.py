@@ -7,7 +7,6 @@ comparison``.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,6 @@ from rembrandt.predict import scored_labels
 from rembrandt.settings.view_names import FEATURES, TEXTS
 
 Columns = NDArray[np.int64]
-# Stands for all dimensions of an encoder.
-ENCODER = "the encoder"
 
 
 def explain_labels(
@@ -58,7 +55,7 @@ def explain_labels(
     """
     entries = as_csr(row.features)
     (base, values), comparison = explain_row(model, row, columns)
-    features, values = _one_encoder(_entry_numbers(model, entries), values, names)
+    features = _entry_numbers(model, entries)
     located = None
     if text is not None and model.text is not None:
         located = model.text.locate([text])
@@ -148,24 +145,4 @@ def _bounded(likelihood: Array) -> Array:
 
 def term_names(text: TextFeatures) -> Sequence[str] | None:
     """Return the names of the columns of texts; None if they are hashed."""
-    if text.terms_ is None or not text.n_encoded_:
-        return text.terms_
-    return [*text.terms_, *[ENCODER] * text.n_encoded_]
-
-
-def _one_encoder(
-    features: Array, values: Array, names: Sequence[str] | None
-) -> tuple[Array, Array]:
-    """Sum the contributions of the dimensions of an encoder, which mean nothing one by one."""
-    is_encoded = np.zeros(len(features), dtype=np.bool_)
-    if names is not None:
-        is_encoded = np.array(
-            [i < len(names) and names[i] is ENCODER for i in features.tolist()], dtype=np.bool_
-        )
-    if not is_encoded.any():
-        return features, values
-    merged = np.where(is_encoded, features[is_encoded][0], features)
-    kept, group = np.unique(merged, return_inverse=True)
-    n = len(group)
-    sums: Any = sparse.csr_array((np.ones(n), (group, np.arange(n))))
-    return kept, sums @ values
+    return text.terms_

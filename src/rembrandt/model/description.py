@@ -228,10 +228,8 @@ def _reading(model: Model, reading: Mapping[str, Any]) -> dict[str, Any]:
     """
     options = {name: value for name, value in reading.items() if value not in (None, [], False)}
     columns = ", ".join(options.get("text", ()))
-    encoder = None
     words = f"Give {model.n_features:,} features for each example"
     if model.text is not None:
-        encoder = model.text.to_config()["encoder"]
         words = "Give texts"
     if columns:
         words += f"; in a table they are in {columns}"
@@ -241,14 +239,10 @@ def _reading(model: Model, reading: Mapping[str, Any]) -> dict[str, Any]:
         words += f", separated by {options['label_separator']!r}"
     if "format" in options:
         words += f" (format {options['format']})"
-    if encoder is not None:
-        words += (
-            f"; load the encoder {encoder['name']!r} of {encoder['width']:,} dimensions (--encoder)"
-        )
     if model.vector_widths:
         widths = _listed([f"{width:,}" for width in model.vector_widths])
         words += f"; with vectors of {widths} dimensions for each example"
-    return options | {"encoder": encoder, "words": f"{words}."}
+    return options | {"words": f"{words}."}
 
 
 def _listed(names: Sequence[str]) -> str:

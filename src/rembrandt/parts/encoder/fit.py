@@ -19,7 +19,6 @@ from rembrandt.parts.encoder.network import Network, load_network
 from rembrandt.parts.encoder.part import EncoderFacts, EncoderPart, tuned_part
 from rembrandt.parts.encoder.settings import EncoderSettings
 from rembrandt.parts.encoder.text_encoder import (
-    GivenEncoder,
     NetworkEncoder,
     ReferencedEncoder,
     TextEncoder,
@@ -86,7 +85,7 @@ def with_vectors(data: Examples, vectors: NDArray[np.float32]) -> Examples:
 
 def _frozen_encoder(texts: list[str], settings: EncoderSettings) -> TextEncoder:
     """Return the encoder of frozen vectors."""
-    if isinstance(settings.name, GivenEncoder):
+    if isinstance(settings.name, TextEncoder):
         return settings.name
     network = network_of(settings.name)
     max_tokens = settings.max_tokens

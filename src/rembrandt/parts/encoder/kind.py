@@ -20,10 +20,16 @@ from rembrandt.parts.encoder.fit import (
     with_vectors,
 )
 from rembrandt.parts.encoder.head import names_of_labels
+from rembrandt.parts.encoder.libraries import is_of_library
 from rembrandt.parts.encoder.memory import expected_tokens, host_bytes, training_bytes
 from rembrandt.parts.encoder.part import EncoderPart
 from rembrandt.parts.encoder.settings import PRESETS, EncoderSettings
-from rembrandt.parts.encoder.text_encoder import GivenEncoder, name_of
+from rembrandt.parts.encoder.text_encoder import (
+    GivenEncoder,
+    LibraryEncoder,
+    TextEncoder,
+    name_of,
+)
 from rembrandt.parts.protocol import Choice, Fitting, Part, PartKind, Update, Updated
 
 # Tokens of a text where their number is not known yet, when work is counted.
@@ -47,7 +53,8 @@ class EncoderKind(PartKind):
     def on_device(self, settings: EncoderSettings, backend: Backend) -> EncoderSettings:
         if settings.training != "auto":
             return settings
-        is_gpu = backend.device.startswith("cuda") and isinstance(settings.name, str)
+        is_network = isinstance(settings.name, str) and not is_of_library(settings.name)
+        is_gpu = backend.device.startswith("cuda") and is_network
         return replace(settings, training="fine-tune" if is_gpu else "frozen")
 
     def resolve(
@@ -57,16 +64,18 @@ class EncoderKind(PartKind):
         name = settings.name
         if name is None:
             raise SettingsError("encoder=None names no encoder; give a name or a folder", "encoder")
-        if not isinstance(name, str | GivenEncoder):
+        if isinstance(name, str) and is_of_library(name):
+            settings = replace(settings, name=LibraryEncoder.load(name))
+        elif not isinstance(name, str | TextEncoder):
             settings = replace(settings, name=GivenEncoder(name_of(name), name))
         if settings.training == "auto":
             settings = replace(settings, training="frozen")
         if isinstance(settings.name, str):
             network_of(settings.name)  # refuse what cannot be loaded before any work
-        elif settings.training == "fine-tune":
+        elif settings.training == "fine-tune" or settings.include_encoder:
             raise SettingsError(
-                "training='fine-tune' needs the name or the folder of a network; an object with "
-                "encode can be used with training='frozen'",
+                "training='fine-tune' and include_encoder=True need the name or the folder of a "
+                f"network; {settings.name.name!r} can be used with training='frozen'",
                 "training",
             )
         has_names = names_of_labels(data) is not None

@@ -13,16 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.engines.backend import Backend
-from rembrandt.errors import ModelError
+from rembrandt.errors import DataError, ModelError
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import as_numpy
 from rembrandt.parts.contributions import Contributions
 from rembrandt.parts.embedding.decoders.decoder import Decoder
 from rembrandt.parts.embedding.part import LabelEmbedding, Projected
+from rembrandt.parts.encoder.libraries import is_of_library
 from rembrandt.parts.encoder.network import Network
 from rembrandt.parts.encoder.settings import Start
 from rembrandt.parts.encoder.text_encoder import (
     GivenEncoder,
+    LibraryEncoder,
     MissingEncoder,
     NetworkEncoder,
     ReferencedEncoder,
@@ -125,9 +127,10 @@ class EncoderPart(Part):
             return self
         new = GivenEncoder(self.encoder.name, encoder)
         if new.width != self.encoder.width:
-            raise ModelError(
+            raise DataError(
                 f"vectors of this encoder have {new.width:,} dimensions, and those of the fit had "
-                f"{self.encoder.width:,}; give the same encoder"
+                f"{self.encoder.width:,}; give the same encoder",
+                parameter="encoder",
             )
         return replace(self, encoder=new)
 
@@ -234,6 +237,8 @@ def _read_encoder(arrays: Arrays, facts: Facts, is_tuned: bool) -> TextEncoder:
     if is_tuned:
         raise ModelError("the weights of the fine-tuned encoder are missing")
     width = positive(description["width"], int)
+    if is_of_library(name):
+        return LibraryEncoder(name, width)
     if "digest" in description:
         max_tokens = positive(facts["max_tokens"], int)
         return ReferencedEncoder(name, str(description["digest"]), width, max_tokens)

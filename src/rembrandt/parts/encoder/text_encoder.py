@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
 from rembrandt.linalg.sparse import normalize_rows
+from rembrandt.parts.encoder.libraries import load_library_encoder
 from rembrandt.parts.encoder.network import Network, load_network, require_libraries
 from rembrandt.progress import Report, silent
 
@@ -150,6 +151,33 @@ class ReferencedEncoder(TextEncoder):
         return super().__getstate__() | {"_loaded": None}
 
 
+class LibraryEncoder(TextEncoder):
+    """An encoder of model2vec, loaded by its name when it is first used."""
+
+    def __init__(self, name: str, width: int) -> None:
+        super().__init__()
+        self.name = name
+        self.width = width
+        self._loaded: Any = None
+
+    @classmethod
+    def load(cls, name: str) -> "LibraryEncoder":
+        """Return an encoder that may be downloaded."""
+        loaded = load_library_encoder(name)
+        width = checked_vectors(loaded.encode(["text"]), 1).shape[1]
+        encoder = cls(name, int(width))
+        encoder._loaded = loaded
+        return encoder
+
+    def compute(self, texts: list[str], report: Report = silent) -> Vectors:
+        if self._loaded is None:
+            self._loaded = load_library_encoder(self.name, offline=True)
+        return checked_vectors(self._loaded.encode(texts), len(texts), self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_loaded": None}
+
+
 class GivenEncoder(TextEncoder):
     """An object with ``encode(list of str)``. A saved model has its name alone."""
 
@@ -157,10 +185,10 @@ class GivenEncoder(TextEncoder):
         super().__init__()
         self.name = name
         self._encoder = encoder
-        self.width = int(self.compute(["text"]).shape[1])
+        self.width = int(checked_vectors(encoder.encode(["text"]), 1).shape[1])
 
     def compute(self, texts: list[str], report: Report = silent) -> Vectors:
-        return checked_vectors(self._encoder.encode(texts), len(texts))
+        return checked_vectors(self._encoder.encode(texts), len(texts), self)
 
     def encode(self, texts: list[str]) -> Vectors:
         """Return the vectors of texts, as the object does."""
@@ -184,7 +212,7 @@ class MissingEncoder(TextEncoder):
         )
 
 
-def checked_vectors(vectors: Any, n_texts: int) -> Vectors:
+def checked_vectors(vectors: Any, n_texts: int, encoder: TextEncoder | None = None) -> Vectors:
     """Return what ``encode`` returned, scaled to unit length, after checking it."""
     block = np.asarray(vectors)
     is_matrix = block.ndim == 2 and block.dtype.kind in "fiu"
@@ -192,6 +220,12 @@ def checked_vectors(vectors: Any, n_texts: int) -> Vectors:
         raise DataError(
             f"encode returned an array of {block.dtype} of shape {block.shape} for {n_texts:,} "
             "texts; expected one vector for each",
+            parameter="encoder",
+        )
+    if encoder is not None and block.shape[1] != encoder.width:
+        raise DataError(
+            f"vectors of the encoder {encoder.name!r} have {block.shape[1]:,} dimensions, and "
+            f"those of the fit had {encoder.width:,}; give the same encoder",
             parameter="encoder",
         )
     if not np.isfinite(block).all():
