@@ -14,7 +14,6 @@ NEW_TEXTS = ["sailing yacht harbour", "yacht anchor sailing", "red yacht once"] 
 NEW_LABELS = [["boat"], ["boat"], ["boat", "red"]] * 5
 
 
-
 def fitted(parts=("trees", "centroids"), **parameters):
     return RembrandtClassifier(parts=parts, random_state=0, **parameters).fit(TEXTS, LABELS)
 

@@ -14,6 +14,7 @@ from rembrandt.parts.embedding.decoders.logistic import usable_rows
 from rembrandt.parts.embedding.kind import EmbeddingKind
 from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
 from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.encoder.cache import cached_vectors
 from rembrandt.parts.encoder.head import Encode, names_of_labels, starting_head
 from rembrandt.parts.encoder.network import Network, load_network
 from rembrandt.parts.encoder.part import EncoderFacts, EncoderPart, tuned_part
@@ -61,7 +62,10 @@ def fit_frozen(data: Examples, settings: EncoderSettings, fitting: Fitting) -> E
     """Fit a label embedding of the vectors of a frozen encoder."""
     texts = texts_of(data)
     encoder = _frozen_encoder(texts, settings).on(_device(fitting))
-    vectors = encoder.vectors(texts, fitting.report)
+    if isinstance(encoder, NetworkEncoder | ReferencedEncoder):
+        vectors = cached_vectors(encoder, encoder.key, texts, fitting.report)
+    else:
+        vectors = encoder.vectors(texts, fitting.report)
     examples = with_vectors(data, vectors)
     kind = EmbeddingKind()
     usual = EMBEDDING_PRESETS["balanced"].overridden_by(EmbeddingSettings(normalize=False))

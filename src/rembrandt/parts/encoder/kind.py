@@ -98,6 +98,9 @@ class EncoderKind(PartKind):
         if settings.training == "fine-tune" and settings.epochs == "auto":
             epochs = int(np.median([part.fitted.epochs for part in parts]))
             settings = replace(settings, epochs=max(1, epochs))
+        encoder = parts[0].encoder
+        if settings.max_tokens == "auto" and isinstance(settings.name, str):
+            settings = replace(settings, max_tokens=encoder.max_tokens)
         return settings
 
     def work(self, settings: EncoderSettings, data: Examples) -> Work:

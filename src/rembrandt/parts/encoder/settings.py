@@ -133,6 +133,12 @@ class EncoderSettings(PartSettings):
             )
         return cls(name=value)
 
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        if isinstance(values, str):
+            return cls.of(values)
+        return super().from_json(values)
+
 
 PRESETS: dict[Preset, EncoderSettings] = dict.fromkeys(PRESET_NAMES, EncoderSettings())
 document(EncoderSettings, PRESETS)

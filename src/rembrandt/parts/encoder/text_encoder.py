@@ -2,6 +2,7 @@
 that a user gives.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from threading import RLock
@@ -86,6 +87,11 @@ class NetworkEncoder(TextEncoder):
         self.device = device
         self._running: Any = None
 
+    @property
+    def key(self) -> str:
+        """What the vectors depend on, besides the texts."""
+        return key_of(self.network.digest, self.max_tokens)
+
     def compute(self, texts: list[str], report: Report = silent) -> Vectors:
         if self._running is None:
             require_libraries(self.name)
@@ -121,6 +127,11 @@ class ReferencedEncoder(TextEncoder):
         self.max_tokens = max_tokens
         self.device = device
         self._loaded: NetworkEncoder | None = None
+
+    @property
+    def key(self) -> str:
+        """What the vectors depend on, besides the texts."""
+        return key_of(self.digest, self.max_tokens)
 
     def use(self, network: Network) -> None:
         """Use a network that is loaded already."""
@@ -231,6 +242,11 @@ def checked_vectors(vectors: Any, n_texts: int, encoder: TextEncoder | None = No
     if not np.isfinite(block).all():
         raise DataError("encode returned a value that is not finite", parameter="encoder")
     return np.asarray(normalize_rows(block.astype(np.float32)))
+
+
+def key_of(digest: str, max_tokens: int) -> str:
+    """Return a checksum of a network and of the number of tokens that it reads."""
+    return hashlib.sha256(f"{digest} {max_tokens}".encode()).hexdigest()
 
 
 def name_of(encoder: Any) -> str:
