@@ -141,9 +141,8 @@ def split(
         raise SettingsError(
             "--groups and --time both say how to split; give one of them", ("groups", "time")
         )
-    for name in ("vectors", "encoder"):
-        if getattr(reading, name) is not None:
-            raise typer.BadParameter("a part has no vectors", param_hint=f"--{name}")
+    if reading.vectors is not None:
+        raise typer.BadParameter("a part has no vectors", param_hint="--vectors")
     read_options = ReadOptions(**reading.arguments())
     for target in part_paths(Path(file), output, read_options):
         check_free(target, force)

@@ -170,12 +170,8 @@ def _limits(model: Model) -> list[str]:
             f"{counted(model.facts.n_updated, 'example')} {verb} added by updates after these "
             "figures were measured."
         )
-    encoder = None if model.text is None else model.text.to_config()["encoder"]
-    if encoder is not None:
-        limits.append(
-            f"It needs the encoder {_code(encoder['name'])}, which is not in this folder and has a "
-            "licence of its own."
-        )
+    for part in model.parts.values():
+        limits += part.notes()
     return limits
 
 

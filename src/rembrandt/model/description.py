@@ -82,10 +82,12 @@ def part_title(model: Model, name: str) -> str:
 
 def why(model: Model) -> list[str]:
     """Say in two lines what the parts reach on held-out examples, together and each alone."""
+    notes = [note for part in model.parts.values() for note in part.notes()]
     if not model.facts.held_out:
         return [
             "There were too few examples to hold any out: the settings are the usual ones, and "
-            "nothing was compared."
+            "nothing was compared.",
+            *notes,
         ]
     together, *alone = model.facts.held_out
     titles = _listed([part_title(model, name) for name in together.parts])
@@ -100,7 +102,7 @@ def why(model: Model) -> list[str]:
             for measures in alone
         ]
         lines.append(f"{measure}: {percent(together.quality, 2)} together, {', '.join(of_parts)}.")
-    return lines
+    return [*lines, *notes]
 
 
 def blend_table(model: Model) -> list[dict[str, Any]]:

@@ -122,6 +122,10 @@ class Part(ABC):
         """Return what a fit found out about the part, as JSON."""
         return {}
 
+    def notes(self) -> list[str]:
+        """Return sentences about what the part needs, or has that is not of this model."""
+        return []
+
     def label_weights(self) -> sparse.csr_array | None:
         """Return the weights of the features for each label, c × d, where the part has them."""
         return None

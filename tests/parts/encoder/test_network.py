@@ -69,6 +69,8 @@ def test_the_files_of_sentence_transformers_say_how_vectors_are_made(encoder, tm
     (folder / "1_Pooling/config.json").write_text('{"pooling_mode_max_tokens": true}')
     with pytest.raises(RembrandtError, match="pooling"):
         load_network(str(folder))
+    (folder / "1_Pooling/config.json").write_text('{"pooling_mode": "mean"}')
+    assert load_network(str(folder)).pooling == "mean"
     modules[2]["type"] = "sentence_transformers.models.Dense"
     (folder / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(RembrandtError, match="'Dense', which is not supported"):

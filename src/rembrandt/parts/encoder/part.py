@@ -134,6 +134,21 @@ class EncoderPart(Part):
             )
         return replace(self, encoder=new)
 
+    def notes(self) -> list[str]:
+        encoder = self.encoder
+        if not isinstance(encoder, NetworkEncoder):
+            return [
+                f"It needs the encoder {encoder.name!r}, which is not in the folder of the model "
+                "and has a licence of its own."
+            ]
+        licence = encoder.network.licence or "not stated"
+        how = "fine-tuned" if self.is_tuned else "frozen"
+        millions = encoder.network.n_weights / 1e6
+        return [
+            f"It has the encoder {encoder.name!r}, {how}, with {millions:,.1f} million weights; "
+            f"its licence: {licence}."
+        ]
+
     def facts(self) -> Facts:
         facts: Facts = {
             "encoder": self.encoder.name,
