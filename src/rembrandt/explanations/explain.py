@@ -7,6 +7,7 @@ comparison``.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from rembrandt.predict import scored_labels
 from rembrandt.settings.view_names import FEATURES, TEXTS
 
 Columns = NDArray[np.int64]
+WordEstimates = list[tuple[int, int, float]]
 
 
 def explain_labels(
@@ -54,7 +56,9 @@ def explain_labels(
         One for each label.
     """
     entries = as_csr(row.features)
-    (base, values), comparison = explain_row(model, row, columns)
+    explained = _explained(model, row, columns)
+    base, values = explained.contributions
+    estimates = _estimates(model, row, columns, explained.of_parts)
     features = _entry_numbers(model, entries)
     located = None
     if text is not None and model.text is not None:
@@ -69,11 +73,12 @@ def explain_labels(
             base=float(base[number]),
             features=features,
             contributions=values[:, number],
-            comparison=float(comparison[number]),
+            comparison=float(explained.comparison[number]),
             names=names,
             text=text,
             occurrences=located,
             view_names=views,
+            estimates={name: estimate[number] for name, estimate in estimates.items()},
         )
         explanations.append(explanation)
     return explanations
@@ -101,11 +106,27 @@ def explain_row(model: Model, row: Views, labels: Columns) -> tuple[Contribution
     and ``p − p₀`` is a sum over the features. What the ranks in the row add, and for unlisted
     labels the bound by the listed ones, belongs to no single feature.
     """
+    explained = _explained(model, row, labels)
+    return explained.contributions, explained.comparison
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """The log-odds of some labels of one row as sums."""
+
+    contributions: Contributions
+    comparison: Array  # m
+    of_parts: dict[str, Array]  # m each: what a part adds in total
+
+
+def _explained(model: Model, row: Views, labels: Columns) -> _Explained:
+    """Explain the log-odds of labels; see `explain_row`."""
     entries = as_csr(row.features)
     vector_views = _vector_views(model)
     values = np.zeros((entries.nnz + len(vector_views), len(labels)))
+    of_parts: dict[str, Array] = {}
     if len(labels) == 0:
-        return Contributions(np.zeros(0), values), np.zeros(0)
+        return _Explained(Contributions(np.zeros(0), values), np.zeros(0), of_parts)
     scored = scored_labels(model, row, labels)
     explained = {}
     for name, part in model.parts.items():
@@ -135,8 +156,41 @@ def explain_row(model: Model, row: Views, labels: Columns) -> tuple[Contribution
             values[: entries.nnz] += added
         else:
             values[entries.nnz + vector_views.index(view)] += added.sum(axis=0)
-        base = base - added.sum(axis=0)
-    return Contributions(base, values), scored.comparison
+        of_parts[name] = added.sum(axis=0)
+        base = base - of_parts[name]
+    return _Explained(Contributions(base, values), scored.comparison, of_parts)
+
+
+def _estimates(
+    model: Model, row: Views, labels: Columns, of_parts: dict[str, Array]
+) -> dict[str, list[WordEstimates]]:
+    """Return what single words are worth to parts that read the text as a whole: for each such
+    part and label the start, the end and the contribution of words.
+
+    A part says how its own log-odds change without a word; that is scaled by what the part adds to
+    the log-odds of the model for the whole text.
+    """
+    estimates: dict[str, list[WordEstimates]] = {}
+    if len(labels) == 0:
+        return estimates
+    for name, part in model.parts.items():
+        if model.settings.parts[name].view != TEXTS:
+            continue
+        changes = part.word_changes(row.texts, labels)
+        if changes is None:
+            continue
+        empty, added = part.explain(row.texts, labels)
+        full = empty + added.sum(axis=0)
+        rise = log_odds_of(full) - log_odds_of(empty)
+        nothing = np.zeros(len(labels))
+        slope = secant(nothing, of_parts[name], rise, nothing)
+        spans = list(zip(changes.starts.tolist(), changes.stops.tolist(), strict=True))
+        contributions = (changes.changes * slope).T.tolist()
+        estimates[name] = [
+            [(*span, value) for span, value in zip(spans, row_values, strict=True)]
+            for row_values in contributions
+        ]
+    return estimates
 
 
 def _bounded(likelihood: Array) -> Array:

@@ -23,7 +23,7 @@ from rembrandt.engines.backend import CPU, Backend
 from rembrandt.linalg import Array
 from rembrandt.memory import Shape
 from rembrandt.parts.allowance import Allowance, Work
-from rembrandt.parts.contributions import Contributions
+from rembrandt.parts.contributions import Contributions, WordChanges
 from rembrandt.progress import Report, silent
 from rembrandt.settings import PartSettings, Preset
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
@@ -103,6 +103,12 @@ class Part(ABC):
         """Return what every stored entry of ``row`` (1 × d, or an array of one text) adds to the
         likelihoods of ``labels`` (m).
         """
+
+    def word_changes(self, row: Any, labels: Labels) -> WordChanges | None:
+        """Estimate what the words of a text (an array of one) are worth to ``labels``, where
+        `explain` knows the text as a whole alone.
+        """
+        return None
 
     @abstractmethod
     def arrays(self) -> tuple[dict[str, Array], Facts]:

@@ -168,3 +168,16 @@ def test_an_explanation_adds_up(tuned):
     explanation = tuned.explain(["red apple"], ["fruit"])[0][0]
     expected = tuned.decision_function(["red apple"])[0, tuned.classes_.tolist().index("fruit")]
     assert explanation.log_odds == pytest.approx(expected, abs=1e-3)
+    total = explanation.base + explanation.contributions.sum() + explanation.comparison
+    assert total == pytest.approx(expected, abs=1e-3)
+    assert "the texts" in dict(explanation.top(20))
+
+
+def test_words_of_an_explanation_are_estimated_by_leaving_them_out(tuned):
+    explanation = tuned.explain(["red apple"], ["fruit"])[0][0]
+    words = explanation.document()["estimates"][0]["words"]
+    assert [word["word"] for word in words] == ["apple", "red"]
+    assert words[0]["contribution"] > abs(words[1]["contribution"])
+    long = " ".join(["red"] * 200)
+    assert len(tuned.explain([long], ["fruit"])[0][0].estimates["encoder"]) == 48
+    assert tuned.explain([" . "], ["fruit"])[0][0].estimates == {}

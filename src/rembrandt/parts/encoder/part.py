@@ -16,11 +16,12 @@ from rembrandt.engines.backend import Backend
 from rembrandt.errors import DataError, ModelError
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import as_numpy
-from rembrandt.parts.contributions import Contributions
+from rembrandt.parts.contributions import Contributions, WordChanges
 from rembrandt.parts.embedding.decoders.decoder import Decoder
 from rembrandt.parts.embedding.part import LabelEmbedding, Projected
 from rembrandt.parts.encoder.libraries import is_of_library
 from rembrandt.parts.encoder.network import Network
+from rembrandt.parts.encoder.occlusion import changes, pieces_of, texts_without
 from rembrandt.parts.encoder.settings import Start
 from rembrandt.parts.encoder.text_encoder import (
     GivenEncoder,
@@ -37,6 +38,8 @@ from rembrandt.storage.arrays import Arrays, checked, finite, positive
 # Rows to encode at a time.
 ENCODED_BLOCK_ROWS = 1 << 12
 SCORER = "scorer."
+# Of likelihoods whose log-odds are compared.
+LIKELIHOOD_BOUNDS = (1e-6, 1 - 1e-6)
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,22 @@ class EncoderPart(Part):
         scores = self.at(prepared, wanted)
         empty, full = self.likelihood(prepared, wanted, scores).astype(np.float64)
         return Contributions(empty, (full - empty)[None])
+
+    def word_changes(self, row: NDArray[np.object_], labels: Labels) -> WordChanges | None:
+        text = row[0]
+        pieces = pieces_of(text)
+        if not pieces:
+            return None
+        texts = np.array([text, *texts_without(text, pieces)], dtype=object)
+        return changes(pieces, self._log_odds(texts, labels))
+
+    def _log_odds(self, texts: NDArray[np.object_], labels: Labels) -> Array:
+        """Return the log-odds that the part gives to labels (m) of texts, n × m."""
+        wanted = np.broadcast_to(labels, (len(texts), len(labels)))
+        prepared = self.prepare(texts)
+        likelihood = self.likelihood(prepared, wanted, self.at(prepared, wanted))
+        inside = np.clip(likelihood.astype(np.float64), *LIKELIHOOD_BOUNDS)
+        return np.asarray(np.log(inside) - np.log1p(-inside))
 
     def on(self, backend: Backend) -> "EncoderPart":
         device = backend.device.split(",")[0]
