@@ -110,7 +110,6 @@ class EncoderSettings(PartSettings):
         True,
         help="Fine-tune again with the held-out examples.",
         note="Otherwise the encoder of the held-out trial is kept, in half the time.",
-        panel="Advanced",
     )
     include_encoder: bool = declare(
         Switch(),
