@@ -11,6 +11,7 @@ from rembrandt import load
 from rembrandt.data.vectors import read_vectors
 from rembrandt.errors import DataError
 from tests.cli.conftest import FAST, TABLE, Run
+from tests.encoders import word_encoder
 
 
 def test_terms_are_limited_by_their_frequency(data: Path, run: Run, tmp_path: Path) -> None:
@@ -218,3 +219,21 @@ def test_columns_say_which_examples_are_held_out(data: Path, run: Run, tmp_path:
         "no column"
         in run("fit", tmp_path / "train.tsv", "-o", "no", *TABLE, "--time", "when", code=1).err
     )
+
+
+def test_an_encoder_reads_the_texts(data: Path, run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="an encoder needs transformers")
+    model, encoder = tmp_path / "model", ("--encoder", word_encoder())
+    frozen = (*encoder, "--encoder-training", "frozen", "--include-encoder")
+    answer = run("fit", data / "train.tsv", "-o", model, *TABLE, *FAST, *frozen, "--json").json
+    assert answer["settings"]["parts"]["encoder"]["settings"]["include_encoder"] is True
+    assert len(run("predict", model, data / "test.tsv").out.splitlines()) == 200
+    assert "its licence: bsd-3-clause" in run("info", model).out
+    refused = ("fit", data / "train.txt", "-o", tmp_path / "no", *FAST, *encoder)
+    assert "it has features, not texts" in run(*refused, code=1).err
+    nothing = ("--encoder", str(tmp_path / "nothing"))
+    refused = ("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, *FAST, *nothing)
+    assert "cannot be loaded" in run(*refused, code=1).err
+    alone = ("--encoder-training", "frozen")
+    refused = ("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, *FAST, *alone)
+    assert "--encoder" in run(*refused, code=1).err
