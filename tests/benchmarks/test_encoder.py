@@ -20,10 +20,13 @@ def words_set(name, part, rows, seed=0):
     """Texts of numbered words, in place of a real set."""
     X, Y = problem(int(part == "test"), rows)
     used = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1]))
-    return Dataset.from_arrays(
-        texts_of_rows(X).tolist(),
-        sparse.csr_array(Y[:, used]),
+    return Dataset(
+        Y=sparse.csr_array(Y[:, used]),
+        X=None,
+        texts=texts_of_rows(X).tolist(),
         label_ids=[f"label {column}" for column in used.tolist()],
+        feature_names=None,
+        task="multilabel",
     )
 
 

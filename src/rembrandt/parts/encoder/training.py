@@ -233,7 +233,7 @@ class _Run:
         if self.row_weights is not None:
             row_losses = row_losses * self.row_weights[device_rows]
         loss = row_losses.mean()
-        loss.backward()
+        torch.autograd.backward([loss])
         torch.nn.utils.clip_grad_norm_(self.network_parameters, LARGEST_GRADIENT)
         share = self._rate()
         rates = (self.recipe.network_rate, self.recipe.head_rate)
@@ -300,7 +300,7 @@ class _Run:
 
     def _set_weights(self, values: list[torch.Tensor]) -> None:
         with torch.no_grad():
-            torch._foreach_copy_(self.parameters, values)
+            torch._foreach_copy_([p.detach() for p in self.parameters], values)
 
     def _best_labels(self, stopping: TrainingRows) -> NDArray[np.int64]:
         def vectors_of(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
