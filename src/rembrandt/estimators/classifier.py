@@ -1126,6 +1126,11 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
                 "a checkpoint needs a number as random_state: fits must be repeatable",
                 "random_state",
             )
+        if isinstance(settings["encoder"], str) and not isinstance(self.encoder, str):
+            raise SettingsError(
+                "a checkpoint needs the name of an encoder: an object cannot be kept in it",
+                "encoder",
+            )
         if self.device.startswith("dask"):
             settings["device"] = "dask"  # the next scheduler may have another address
         del settings["text"]

@@ -16,8 +16,8 @@ from tests.parts.encoder.conftest import LABELS, TEXTS, Letters, fitted
 
 QUICK = {
     "training": "fine-tune",
-    "batch_size": 16,
-    "learning_rate": 2e-3,
+    "batch_size": 48,
+    "learning_rate": 4e-3,
     "head_learning_rate": 2e-2,
 }
 
@@ -181,3 +181,35 @@ def test_words_of_an_explanation_are_estimated_by_leaving_them_out(tuned):
     long = " ".join(["red"] * 200)
     assert len(tuned.explain([long], ["fruit"])[0][0].estimates["encoder"]) == 48
     assert tuned.explain([" . "], ["fruit"])[0][0].estimates == {}
+
+
+def test_an_encoder_of_a_library_is_loaded_by_its_name(tmp_path, monkeypatch):
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType, SimpleNamespace
+
+    monkeypatch.setitem(sys.modules, "model2vec", None)  # not installed
+    with pytest.raises(RembrandtError, match="needs model2vec: pip install model2vec"):
+        fitted("model2vec:letters")
+    library = ModuleType("model2vec")
+    library.__spec__ = ModuleSpec("model2vec", None)
+    loaded = []
+
+    def from_pretrained(name):
+        loaded.append(name)
+        return Letters()
+
+    library.StaticModel = SimpleNamespace(from_pretrained=from_pretrained)
+    monkeypatch.setitem(sys.modules, "model2vec", library)
+    classifier = fitted(f"model2vec:{tmp_path}")
+    expected = classifier.predict_proba(["cars"])
+    classifier.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert_array_equal(again.predict_proba(["cars"]), expected)
+    assert set(loaded) == {str(tmp_path)}
+    assert "which is not in the folder" in "".join(again.describe()["chosen"]["why"])
+
+
+def test_a_checkpoint_has_no_objects(tmp_path):
+    classifier = RembrandtClassifier("fast", encoder=Letters(), random_state=0)
+    with pytest.raises(SettingsError, match="a checkpoint needs the name of an encoder"):
+        classifier.fit(TEXTS, LABELS, checkpoint=tmp_path)

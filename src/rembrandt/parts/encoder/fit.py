@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,12 @@ from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
 from rembrandt.parts.embedding.settings import EmbeddingSettings
 from rembrandt.parts.encoder.cache import cached_vectors
 from rembrandt.parts.encoder.head import Encode, names_of_labels, starting_head
+from rembrandt.parts.encoder.libraries import is_of_library
 from rembrandt.parts.encoder.network import Network, load_network
 from rembrandt.parts.encoder.part import EncoderFacts, EncoderPart, tuned_part
 from rembrandt.parts.encoder.settings import EncoderSettings
 from rembrandt.parts.encoder.text_encoder import (
+    LibraryEncoder,
     NetworkEncoder,
     ReferencedEncoder,
     TextEncoder,
@@ -37,6 +40,11 @@ USUAL_EPOCHS = 6
 def network_of(name: str) -> Network:
     """Return a network; a fit asks for it several times."""
     return load_network(name)
+
+
+def is_network(name: Any) -> bool:
+    """Whether the name of an encoder is that of a network, and not of an object or of a library."""
+    return isinstance(name, str) and not is_of_library(name)
 
 
 def texts_of(data: Examples) -> list[str]:
@@ -91,6 +99,8 @@ def _frozen_encoder(texts: list[str], settings: EncoderSettings) -> TextEncoder:
     """Return the encoder of frozen vectors."""
     if isinstance(settings.name, TextEncoder):
         return settings.name
+    if is_of_library(settings.name):
+        return LibraryEncoder.load(settings.name)
     network = network_of(settings.name)
     max_tokens = settings.max_tokens
     if max_tokens == "auto":

@@ -250,7 +250,11 @@ def key_of(digest: str, max_tokens: int) -> str:
 
 
 def name_of(encoder: Any) -> str:
-    """Return the name of an encoder: its attribute ``name``, or the name of its class."""
+    """Return the name of an encoder: its attribute ``name``, or the name of its class; a name as it
+    is.
+    """
+    if isinstance(encoder, str):
+        return encoder
     name = getattr(encoder, "name", None)
     if isinstance(name, str):
         return name
