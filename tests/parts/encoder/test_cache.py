@@ -73,3 +73,14 @@ def test_a_cache_that_cannot_be_written_is_left_out(encoder, tmp_path):
     vectors = cached_vectors(encoder, "e1", ["a", "b"], folder=tmp_path / "file")
     assert vectors.shape == (2, 26)
     assert np.isfinite(vectors).all()
+
+
+def test_the_last_vectors_are_kept_in_memory(encoder, letters, monkeypatch):
+    monkeypatch.setattr("rembrandt.parts.encoder.text_encoder.KEPT_TEXTS", 2)
+    texts = ["a", "b", "a", "c"]
+    assert_array_equal(encoder.vectors(texts), encoder.compute(texts))
+    letters.n_texts = 0
+    encoder.vectors(["b", "c"])
+    assert letters.n_texts == 0
+    encoder.vectors(["a"])
+    assert letters.n_texts == 1

@@ -5,6 +5,7 @@ that a user gives.
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import islice
 from threading import RLock
 from typing import Any, Self
 
@@ -42,14 +43,15 @@ class TextEncoder(ABC):
         """Return the vectors of texts, n × width; those that are known are not computed again."""
         with self._lock:
             missing = [text for text in dict.fromkeys(texts) if text not in self._kept]
-            known = self._kept
             if missing:
                 computed = self.compute(missing, report)
-                known = self._kept | dict(zip(missing, computed, strict=True))
-                self._kept = dict(list(known.items())[-KEPT_TEXTS:])
+                self._kept.update(zip(missing, computed, strict=True))
             vectors = np.empty((len(texts), self.width), dtype=np.float32)
             for row, text in enumerate(texts):
-                vectors[row] = known[text]
+                vectors[row] = self._kept[text]
+            n_excess = max(0, len(self._kept) - KEPT_TEXTS)
+            for text in list(islice(self._kept, n_excess)):
+                del self._kept[text]
             return vectors
 
     def on(self, device: str) -> "TextEncoder":
