@@ -139,13 +139,29 @@ def no_tokenizer(arrays, facts):
     arrays["tokenizer"] = np.frombuffer(b'{"version": "1.0"}', dtype=np.uint8)
 
 
+def other_tokens(arrays, facts):
+    text = arrays["tokenizer"].tobytes().replace(b'"apple":8', b'"apple":999')
+    arrays["tokenizer"] = np.frombuffer(text, dtype=np.uint8)
+
+
 def heads(arrays, facts):
     facts["config"]["num_attention_heads"] = 5
 
 
 @pytest.mark.parametrize(
     "damage",
-    [other_weights, more_weights, not_finite, wider, huge, code, too_long, no_tokenizer, heads],
+    [
+        other_weights,
+        more_weights,
+        not_finite,
+        wider,
+        huge,
+        code,
+        too_long,
+        no_tokenizer,
+        other_tokens,
+        heads,
+    ],
 )
 def test_hostile_arrays_are_refused_before_they_are_used(damage, network):
     arrays, facts = network.arrays()

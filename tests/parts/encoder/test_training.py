@@ -38,7 +38,7 @@ def network():
 
 def rows_of(network, seed=0, n=90, weights=None):
     X, Y = problem(seed, n)
-    tokens = Tokenizer(network.tokenizer, network.pad).tokens(texts_of_rows(X).tolist(), 16)
+    tokens = Tokenizer.of(network).tokens(texts_of_rows(X).tolist(), 16)
     return training.TrainingRows(tokens, Y, weights)
 
 
@@ -138,7 +138,7 @@ def test_batches_have_every_row_once_and_similar_lengths():
 
 
 def test_tokens_of_long_texts_are_cut(network):
-    tokenizer = Tokenizer(network.tokenizer, network.pad)
+    tokenizer = Tokenizer.of(network)
     texts = ["w1 w2 w3 w4 w5", "w1", ""]
     tokens = tokenizer.tokens(texts, 20)
     assert tokens.lengths.tolist() == [7, 3, 2]

@@ -104,7 +104,7 @@ def _frozen_encoder(texts: list[str], settings: EncoderSettings) -> TextEncoder:
     network = network_of(settings.name)
     max_tokens = settings.max_tokens
     if max_tokens == "auto":
-        tokens = Tokenizer(network.tokenizer, network.pad).tokens(texts, network.max_tokens)
+        tokens = Tokenizer.of(network).tokens(texts, network.max_tokens)
         max_tokens = usual_tokens(tokens.lengths, network.max_tokens)
     max_tokens = min(max_tokens, network.max_tokens)
     if settings.include_encoder:
@@ -124,7 +124,7 @@ def fit_tuned(data: Examples, settings: EncoderSettings, fitting: Fitting) -> En
     used = usable_rows(data.Y, data.weights, data.multiclass)
     if len(used) < data.n:
         data = data.take(used)
-    tokenizer = Tokenizer(network.tokenizer, network.pad)
+    tokenizer = Tokenizer.of(network)
     tokens = tokenizer.tokens(texts_of(data), network.max_tokens, fitting.report)
     max_tokens = settings.max_tokens
     if max_tokens == "auto":
