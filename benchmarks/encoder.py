@@ -89,13 +89,7 @@ def read_set(name: str, part: str, rows: int | None, seed: int = 0) -> Dataset:
     if rows is None or rows >= data.n_examples:
         return data
     chosen = np.sort(np.random.default_rng(seed).permutation(data.n_examples)[:rows])
-    return taken(data, chosen)
-
-
-def taken(data: Dataset, rows: np.ndarray) -> Dataset:
-    """Return some rows of a dataset of texts."""
-    texts = [data.texts[row] for row in rows.tolist()]
-    return replace(data, Y=data.Y[rows], texts=texts)
+    return data.rows(chosen)
 
 
 def encoder_folder() -> str:
@@ -303,7 +297,7 @@ def trial_rows(train: Dataset, seed: int) -> tuple[Dataset, Dataset]:
     """Divide training rows into those to fit to and those to measure on."""
     order = np.random.default_rng(seed + 100).permutation(train.n_examples)
     n_measured = round(TRIAL_SHARE * train.n_examples)
-    return taken(train, np.sort(order[n_measured:])), taken(train, np.sort(order[:n_measured]))
+    return train.rows(np.sort(order[n_measured:])), train.rows(np.sort(order[:n_measured]))
 
 
 def main(arguments: argparse.Namespace) -> list[dict[str, Any]]:

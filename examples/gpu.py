@@ -15,6 +15,7 @@ if not torch.cuda.is_available():
     sys.exit("there is no GPU that torch can use; device='auto' would take the CPU")
 
 train, test = labelled_documents(5000, n_topics=20, labels_per_topic=10)
+# With encoder="sentence-transformers/all-MiniLM-L6-v2" a pretrained encoder is fine-tuned too.
 classifier = RembrandtClassifier(random_state=0, device="cuda").fit_dataset(train)
 print(classifier.predict_topk(test.texts[:3], k=3)[0])
 

@@ -1,7 +1,9 @@
 """Fixtures of all tests, and what parallel runs need."""
 
+import atexit
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,11 @@ if (
         "MKL_NUM_THREADS",
     ):
         os.environ.setdefault(variable, "1")
+
+# Vectors of texts are not kept in the cache of whoever runs the tests.
+CACHE = tempfile.mkdtemp(prefix="rembrandt-cache-")
+atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
+os.environ["REMBRANDT_CACHE"] = CACHE
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -30,6 +30,7 @@ from rembrandt.declarations import (
     PART_SETTINGS,
     SETTINGS,
     ModelSettings,
+    PartSpec,
     as_json,
     default_of,
     preset_settings,
@@ -37,6 +38,7 @@ from rembrandt.declarations import (
 )
 from rembrandt.errors import SettingsError
 from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.encoder.settings import EncoderName, EncoderSettings
 from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.planning import resolve
 from rembrandt.settings import PRESET_NAMES, UNSET
@@ -45,8 +47,8 @@ from rembrandt.settings_page import settings_page
 from tests.estimators.problems import examples, several
 
 DEFAULTS = RembrandtClassifier(random_state=0).get_params(deep=False)
-PARTS = {"embedding": EmbeddingSettings, "trees": TreeSettings}
-SETTINGS_OF_PARTS = PART_SETTINGS["embedding"] + PART_SETTINGS["trees"]
+PARTS = {"embedding": EmbeddingSettings, "trees": TreeSettings, "encoder": EncoderSettings}
+SETTINGS_OF_PARTS = [setting for name in PARTS for setting in PART_SETTINGS[name]]
 # Rules that fill in what is "auto" from another setting: by the setting, what may follow from it.
 FOLLOWING = {
     "n_components": {"n_random_features", "kernel", "decoder_ridge"},
@@ -66,6 +68,13 @@ def named(setting):
 
 each_setting = pytest.mark.parametrize("setting", SETTINGS, ids=named)
 each_part_setting = pytest.mark.parametrize("setting", SETTINGS_OF_PARTS, ids=named)
+# Settings of parts that read features; an encoder has to be there before its settings are completed.
+each_resolved_setting = pytest.mark.parametrize(
+    "setting", [setting for setting in SETTINGS if setting.group != "encoder"], ids=named
+)
+each_resolved_part_setting = pytest.mark.parametrize(
+    "setting", [setting for setting in SETTINGS_OF_PARTS if setting.group != "encoder"], ids=named
+)
 each_option = pytest.mark.parametrize(
     "setting", [setting for setting in SETTINGS if setting.panel is not None], ids=named
 )
@@ -108,11 +117,13 @@ def refused(setting):
             values.append(kind.maximum + 1e-9)
     elif isinstance(kind, WholeNumber):
         values += ["many", kind.minimum - 1, kind.minimum + 0.5, True]
+    elif isinstance(kind, EncoderName):
+        values += [-1, ""]
     elif not isinstance(kind, Text):
         values += ["no such name", -1, ""]
     if not setting.allows_none:
         values.append(None)
-    if "auto" not in setting.words and not isinstance(kind, Text):
+    if "auto" not in setting.words and not isinstance(kind, Text | EncoderName):
         values.append("auto")
     return values
 
@@ -136,7 +147,10 @@ def part_settings(name, **params):
 
 def best_facts():
     """Return the settings of a model as JSON."""
-    return json.loads(json.dumps(resolved(preset="best").to_json()))
+    settings = resolved(preset="best")
+    encoder = PartSpec("encoder", EncoderSettings("name").with_defaults(), "texts")
+    settings = replace(settings, parts=settings.parts | {"encoder": encoder})
+    return json.loads(json.dumps(settings.to_json()))
 
 
 def option_settings(*words):
@@ -192,7 +206,7 @@ def setting_value(setting, text):
 class TestDeclarations:
     def test_the_constructor_has_the_declared_defaults(self):
         signature = inspect.signature(RembrandtClassifier).parameters
-        objects = {"embedding", "trees", "text", "verbose"}
+        objects = {"embedding", "trees", "encoder", "text", "verbose"}
         declared = {setting.name: setting for setting in GENERAL} | PARAMETERS
         assert declared.keys() == signature.keys() - objects
         for name, setting in declared.items():
@@ -228,7 +242,7 @@ class TestRanges:
         for value in accepted(setting):
             setting.check(value)
 
-    @each_setting
+    @each_resolved_setting
     def test_the_constructor_accepts_the_ends(self, setting):
         for value in accepted(setting):
             params = parameters_with(setting, value) | NEEDED.get(setting.name, {})
@@ -292,7 +306,7 @@ class TestRanges:
                 typed = getattr(part, setting.name)
             if isinstance(setting.kind, Names) and value in setting.kind.names:
                 assert typed == (value,)
-            elif value is None and setting.group and not setting.is_parameter:
+            elif (value is None or not words) and setting.group and not setting.is_parameter:
                 assert typed is UNSET
             elif isinstance(value, list):
                 assert typed == tuple(value)
@@ -385,7 +399,7 @@ class TestMerging:
             assert getattr(user.with_defaults(), setting.name) == value
 
     @each_preset
-    @each_part_setting
+    @each_resolved_part_setting
     def test_one_value_changes_that_value_and_what_follows_from_it(self, setting, preset):
         before = part_settings(setting.group, preset=preset, **NEEDED.get(setting.name, {}))
         for value in accepted(setting):
@@ -407,7 +421,11 @@ class TestMerging:
     @each_preset
     @pytest.mark.parametrize(
         "setting",
-        [setting for setting in SETTINGS_OF_PARTS if setting.panel is not None],
+        [
+            setting
+            for setting in SETTINGS_OF_PARTS
+            if setting.panel is not None and setting.group != "encoder"
+        ],
         ids=named,
     )
     def test_one_option_is_one_setting(self, setting, preset):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rembrandt import RembrandtClassifier, TextFeatures, label_array, load, read
+from rembrandt import RembrandtClassifier, label_array, load, read
 from rembrandt.errors import DataError, RembrandtWarning
 from rembrandt.estimators.requests import rows_of, top_columns
 from tests.cli.conftest import Run, no_terminal, run
@@ -185,32 +185,6 @@ def test_a_model_learns_more(cooking: Path, model: Path, run: Run) -> None:
         )
     else:
         assert "give the old ones as history" in run(*update, cooking / "partly", code=1).err
-
-
-def test_an_encoder_next_to_words(cooking: Path) -> None:
-    class Letters:
-        name = "letters"
-
-        def encode(self, texts: list[str]) -> list[list[int]]:
-            return [
-                [text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts
-            ]
-
-    data = read(cooking / "train.csv", text="title", labels="tags", label_separator=";").rows(
-        range(800)
-    )
-    text = TextFeatures(encoder=Letters())
-    fitted = RembrandtClassifier(preset="fast", text=text, random_state=0).fit_dataset(data)
-    fitted.save(cooking / "encoded")
-    again = load(cooking / "encoded")
-    with pytest.raises(
-        DataError, match="the encoder 'letters', which gives vectors of 26 dimensions"
-    ):
-        again.predict_labels(["how to bake bread"])
-    again.text_.set_encoder(Letters())
-    assert again.predict_labels(["qwertyuiop"], k=1, min_probability=0.0)[0], (
-        "an encoder knows every text"
-    )
 
 
 def test_a_sparse_file_is_not_text(

@@ -8,6 +8,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy as np
 
 from benchmarks.attack.harness import Case, Difference
 from benchmarks.attack.mutations import damaged_arrays, damaged_bytes, damaged_json
-from rembrandt import EmbeddingSettings, RembrandtClassifier, load
+from benchmarks.tiny_encoder import write_encoder
+from rembrandt import EmbeddingSettings, EncoderSettings, RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
 from rembrandt.model.folder import load_folder, save_folder
 
@@ -57,7 +59,7 @@ def damaged_models(root: Path) -> Case:
     models = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, settings in KINDS.items():
+        for name, settings in [*KINDS.items(), *_with_encoders(root, train.texts or [])]:
             fitted = RembrandtClassifier(random_state=0, **settings).fit_dataset(train)
             if name == "kernel":
                 fitted.model_ = fitted.model_.with_shortlist(True)
@@ -85,6 +87,20 @@ def damaged_models(root: Path) -> Case:
         return "predicted"
 
     return case
+
+
+def _with_encoders(root: Path, texts: list[str]) -> list[tuple[str, dict[str, Any]]]:
+    """Return settings of models with a tiny encoder, where encoders can be used."""
+    if find_spec("transformers") is None:
+        return []
+    words = sorted({word for text in texts for word in text.lower().split()})
+    folder = str(write_encoder(root / "tiny-encoder", words))
+    tuned = EncoderSettings(folder, training="fine-tune", epochs=1, start="random")
+    frozen = EncoderSettings(folder, training="frozen", include_encoder=True)
+    return [
+        ("tuned", {"parts": ("trees",), "encoder": tuned}),
+        ("frozen", {"parts": ("trees",), "encoder": frozen}),
+    ]
 
 
 def _reseal(path: Path, metadata: Any) -> None:

@@ -16,6 +16,7 @@ _HOMES = {
     "LabelEmbedder": "rembrandt.estimators",
     "RembrandtClassifier": "rembrandt.estimators",
     "EmbeddingSettings": "rembrandt.parts.embedding.settings",
+    "EncoderSettings": "rembrandt.parts.encoder.settings",
     "TreeSettings": "rembrandt.parts.trees.settings",
     "TextFeatures": "rembrandt.features.text",
     "Dataset": "rembrandt.data",

@@ -215,8 +215,12 @@ def scored_labels(model: Model, row: Views, labels: Labels) -> ScoredLabels:
 
 
 def is_blank(model: Model, rows: Any) -> NDArray[np.bool_]:
-    """Return which rows are texts without a single term of the model, of which it knows nothing."""
+    """Return which rows are texts of which the model knows nothing: without a single term of it
+    or, where a part reads the texts, without any.
+    """
     views = as_views(rows)
+    if views.texts is not None:
+        return np.array([not text.strip() for text in views.texts], dtype=np.bool_)
     if model.text is None or views.has_vectors or not is_sparse(views.features):
         return np.zeros(views.n, dtype=np.bool_)
     return np.asarray(np.diff(views.features.indptr) == 0)

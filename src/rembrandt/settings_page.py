@@ -19,12 +19,14 @@ marked † are also parameters of `RembrandtClassifier`: `n_components=50` is th
 
 In an [Annif project](annif.md) every setting has the name of its option with underscores
 (`n_components`, `seed`, `tree_cost`). Those without an option have their own name, and fields of
-`TreeSettings` begin with `tree_`, apart from `n_trees`.
+`TreeSettings` begin with `tree_`, apart from `n_trees`, and those of `EncoderSettings` with
+`encoder_`, apart from `name`, which is `encoder`, and `include_encoder`.
 """
 _SECTIONS = (
     ("Parameters of `RembrandtClassifier`", GENERAL),
     ("Fields of `EmbeddingSettings`", PART_SETTINGS["embedding"]),
     ("Fields of `TreeSettings`", PART_SETTINGS["trees"]),
+    ("Fields of `EncoderSettings`", PART_SETTINGS["encoder"]),
 )
 _HEADER = """\
 | setting | values | default | command line | meaning |

@@ -42,10 +42,7 @@ def with_new_terms(
         return model, new
     if not any(part.learns_columns for part in model.parts.values()):
         return model, new._replace(n_learned=0)
-    n_terms = model.n_features - model.text.n_encoded_
-    n_added = text.n_features_out_ - model.n_features
     columns = np.arange(model.n_features)
-    columns[n_terms:] += n_added  # vectors of an encoder come last
     parts: dict[str, Part] = {}
     for name, part in model.parts.items():
         widened: Part | None = part

@@ -11,6 +11,7 @@ from rembrandt import load
 from rembrandt.data.vectors import read_vectors
 from rembrandt.errors import DataError
 from tests.cli.conftest import FAST, TABLE, Run
+from tests.encoders import word_encoder
 
 
 def test_terms_are_limited_by_their_frequency(data: Path, run: Run, tmp_path: Path) -> None:
@@ -189,48 +190,6 @@ def test_columns_of_numbers_are_vectors(tmp_path: Path) -> None:
     assert read_vectors(tmp_path / "a.parquet").tolist() == [[1, 3], [2, 4]]
 
 
-def test_an_encoder_next_to_words(
-    data: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import sys
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType, SimpleNamespace
-
-    def encode(texts: list[str]) -> np.ndarray:
-        return np.array([[len(text), text.count("a"), 1.0] for text in texts])
-
-    library = ModuleType("model2vec")
-    library.__spec__ = ModuleSpec("model2vec", None)
-    monkeypatch.setattr(
-        library,
-        "StaticModel",
-        SimpleNamespace(from_pretrained=lambda _: SimpleNamespace(encode=encode)),
-        raising=False,
-    )
-    monkeypatch.setitem(sys.modules, "model2vec", library)
-    model, encoder = tmp_path / "model", ("--encoder", "model2vec:small")
-    answer = run("fit", data / "train.tsv", "-o", model, *TABLE, *FAST, *encoder, "--json").json
-    assert answer["n_features"] == len(load(model).text_.terms_) + 3
-    said = run("predict", model, data / "test.tsv", code=1).err
-    assert (
-        "the encoder 'model2vec:small', which gives vectors of 3 dimensions" in said
-        and "--encoder" in said
-    )
-    assert run("serve", model, code=1).err.splitlines()[-1] == said.splitlines()[-1], (
-        "the same sentence"
-    )
-    assert len(run("predict", model, data / "test.tsv", *encoder).out.splitlines()) == 200
-    assert "load the encoder 'model2vec:small' of 3 dimensions" in run("info", model).out
-    refused = ("fit", data / "train.txt", "-o", tmp_path / "no", *FAST, *encoder)
-    assert "it has features, not texts" in run(*refused, code=1).err
-    assert (
-        "--encoder"
-        in run(
-            "data", "convert", data / "train.tsv", "-o", tmp_path / "s", *TABLE, *encoder, code=2
-        ).err
-    )
-
-
 def test_columns_say_which_examples_are_held_out(data: Path, run: Run, tmp_path: Path) -> None:
     header, *lines = (data / "train.tsv").read_text().splitlines()
     table = [
@@ -260,3 +219,21 @@ def test_columns_say_which_examples_are_held_out(data: Path, run: Run, tmp_path:
         "no column"
         in run("fit", tmp_path / "train.tsv", "-o", "no", *TABLE, "--time", "when", code=1).err
     )
+
+
+def test_an_encoder_reads_the_texts(data: Path, run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="an encoder needs transformers")
+    model, encoder = tmp_path / "model", ("--encoder", word_encoder())
+    frozen = (*encoder, "--encoder-training", "frozen", "--include-encoder")
+    answer = run("fit", data / "train.tsv", "-o", model, *TABLE, *FAST, *frozen, "--json").json
+    assert answer["settings"]["parts"]["encoder"]["settings"]["include_encoder"] is True
+    assert len(run("predict", model, data / "test.tsv").out.splitlines()) == 200
+    assert "its licence: bsd-3-clause" in run("info", model).out
+    refused = ("fit", data / "train.txt", "-o", tmp_path / "no", *FAST, *encoder)
+    assert "it has features, not texts" in run(*refused, code=1).err
+    nothing = ("--encoder", str(tmp_path / "nothing"))
+    refused = ("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, *FAST, *nothing)
+    assert "cannot be loaded" in run(*refused, code=1).err
+    alone = ("--encoder-training", "frozen")
+    refused = ("fit", data / "train.tsv", "-o", tmp_path / "no", *TABLE, *FAST, *alone)
+    assert "--encoder" in run(*refused, code=1).err

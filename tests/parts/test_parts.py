@@ -101,7 +101,7 @@ def encoder_settings(**changes):
         word_encoder(),
         **{
             "training": "fine-tune",
-            "epochs": 12,
+            "epochs": 20,
             "batch_size": 32,
             "learning_rate": 2e-3,
             "head_learning_rate": 2e-2,
@@ -292,7 +292,10 @@ class OfTexts(Texts):
 class TestTunedEncoder(OfTexts, PartContract):
     name = "encoder"
     settings = encoder_settings().with_defaults()
+    least_precision = 0.7
     device_tolerance = 1e-3
+    # Their weights were drawn, and are not the same.
+    has_equal_scores = False
 
 
 class TestFrozenEncoder(OfTexts, PartContract):

@@ -19,13 +19,9 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from rembrandt import TextFeatures
 from rembrandt import load as load_model
-from rembrandt.errors import DataError
-from rembrandt.estimators.requests import rows_of
 from rembrandt.explore.neighbors import unit_vectors
 from rembrandt.serve import running
-from rembrandt.serve.app import create_app
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.labels import Labels
@@ -34,7 +30,6 @@ from rembrandt.serve.metrics import Metrics
 from rembrandt.serve.predictions import PredictJob, predict
 from rembrandt.serve.registry import Registry
 from rembrandt.serve.schemas import PredictRequest
-from tests.features.test_encoder import Letters
 from tests.serve.conftest import TOKEN, fit, served, started, texts_of, until
 
 
@@ -232,52 +227,6 @@ def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:
             == reloaded["version"]
         )
         assert client.post("/v1/models/nobody/reload").status_code == 404
-
-
-def test_a_model_with_an_encoder_is_served(tmp_path: Path) -> None:
-    data, encoder = texts_of(), Letters()
-    path = fit(data, tmp_path / "encoded", text=TextFeatures(encoder=encoder))
-    with pytest.raises(
-        DataError, match="the encoder 'letters', which gives vectors of 26 dimensions"
-    ):
-        create_app({"encoded": path})
-    right, texts = {"Authorization": f"Bearer {TOKEN}"}, ["qwertyuiop", *(data.texts or [])[:3]]
-    again = load_model(path)
-    again.text_.set_encoder(encoder)
-    with (
-        served({"encoded": path}, token=TOKEN, encoder=encoder) as url,
-        httpx.Client(base_url=url, headers=right, timeout=60) as client,
-    ):
-        asked = {"texts": texts, "top_k": 3, "explain": True}
-        for _ in range(2):
-            predictions = client.post("/v1/predict", json=asked).json()["predictions"]
-            assert [
-                [prediction["label"] for prediction in row] for row in predictions
-            ] == again.predict_topk(texts, k=3)[0].tolist()
-            words = [word["word"] for word in predictions[1][0]["explanation"]["words"]]
-            assert words.count("the encoder") == 1 and not any(
-                word.startswith("encoder ") for word in words
-            )
-            assert (
-                client.post("/v1/models/encoded/reload").status_code == 200
-            )  # and keeps the encoder
-        row = rows_of(again, texts[1:2]).features
-        names = again.text_.get_feature_names_out()[row.indices]
-        vector = {name: float(value) for name, value in zip(names, row.data, strict=True)}
-        by_vector = client.post("/v1/predict", json={"vectors": [vector], "top_k": 3}).json()[
-            "predictions"
-        ][0]
-        assert [prediction["probability"] for prediction in by_vector] == pytest.approx(
-            [prediction["probability"] for prediction in predictions[1]], abs=1e-4
-        )
-        fit(data, path, text=TextFeatures(encoder=Letters(5)))
-        refused = client.post("/v1/models/encoded/reload")
-        assert (
-            refused.status_code == 422
-            and "the old one stays in use" in refused.json()["error"]["message"]
-        )
-        fit(data, path)  # without an encoder
-        assert client.post("/v1/models/encoded/reload").status_code == 200
 
 
 def test_label_vectors_are_computed_once(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

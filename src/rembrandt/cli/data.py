@@ -73,11 +73,8 @@ def convert(
     """
     from rembrandt.data.convert import convert as converted
 
-    for name in ("vectors", "encoder"):
-        if getattr(reading, name) is not None:
-            raise typer.BadParameter(
-                "a store has no vectors; fit to the file", param_hint=f"--{name}"
-            )
+    if reading.vectors is not None:
+        raise typer.BadParameter("a store has no vectors; fit to the file", param_hint="--vectors")
     features = _text_features(texts, like)
     with console.progress() as report:
         store = converted(

@@ -56,7 +56,7 @@ def embed(
             data, _ = read_training(source, reading, report)
             X = data.X
             if X is None:
-                X = texts.features(reading.encoder).fit_transform(data.texts or [])
+                X = texts.features().fit_transform(data.texts or [])
         fitted = LabelEmbedder(
             n_components,
             method=method,

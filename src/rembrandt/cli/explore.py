@@ -67,8 +67,18 @@ def explain(
             row_documents.append(document)
             shown = saved.labels.shown(column)
             console.say(f"  {shown}: {document['log_odds']:.3f} = {_terms(document)}")
+            console.say(*_estimates(document))
         documents.append(row_documents)
     console.result({"model": str(model), "file": file, "explanations": documents})
+
+
+def _estimates(explanation: Mapping[str, Any]) -> list[str]:
+    """Return a line for each part that reads a text as a whole."""
+    lines = []
+    for estimate in explanation["estimates"]:
+        words = [f"{word['word']} {word['contribution']:+.3f}" for word in estimate["words"]]
+        lines.append(f"    {estimate['part']}, estimated by leaving words out: {', '.join(words)}")
+    return lines
 
 
 def _terms(explanation: Mapping[str, Any]) -> str:

@@ -136,8 +136,6 @@ def _cost_lines(classifier: RembrandtClassifier) -> list[str]:
 def _next_steps(classifier: RembrandtClassifier, output: Path, reading: Reading) -> list[str]:
     """Return commands that use the model."""
     needed = []  # what a model does not remember
-    if reading.encoder is not None:
-        needed += ["--encoder", reading.encoder]
     if reading.vectors is not None:
         needed += ["--vectors", f"VECTORS{reading.vectors.suffix}"]
     if reading.encoding is not None:
@@ -195,13 +193,13 @@ def prepare(
     from rembrandt.estimators import RembrandtClassifier
 
     device = options.checked_device(settings.device, scheduler, train)
-    text = texts.features(reading.encoder)
+    text = texts.features()
     parameters = settings.parameters() | {"device": device, "text": text}
     classifier = RembrandtClassifier(**parameters)
     with console.progress() as report:
         data, used_reading = read_training(train, reading, report, column)
     for_texts = list(texts.parameters())
-    if reading.encoder:
+    if parameters["encoder"] is not None:
         for_texts.append("encoder")
     if for_texts and data.texts is None:
         raise DataError("it has features, not texts", train, parameter=for_texts)

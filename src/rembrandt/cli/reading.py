@@ -82,10 +82,6 @@ class TextReading:
             metavar="FILE",
         ),
     ] = None
-    encoder: Annotated[
-        str | None,
-        option("Encoder of texts, next to words: model2vec:NAME, ...", DATA, metavar="NAME"),
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +118,6 @@ class Reading(TextReading):
         """Return what holds for other files too: the labels of an npz file are another file."""
         facts = asdict(self)
         facts["vectors"] = None
-        facts["encoder"] = None
         facts["encoding"] = None  # read in the wrong one, a file in UTF-8 would be no error
         has_file_of_labels = self.format == "npz" or (self.labels or "").endswith(".npz")
         if has_file_of_labels:
@@ -138,7 +133,6 @@ class Reading(TextReading):
         """Return the arguments of `rembrandt.read`."""
         arguments = dict(vars(self))
         del arguments["vectors"]
-        del arguments["encoder"]
         arguments["format"] = self.format or "auto"
         arguments["verbatim_labels"] = bool(self.verbatim_labels)
         return arguments

@@ -93,10 +93,6 @@ class SavedModel:
 
         classifier = self.classifier
         takes_texts = classifier.text_ is not None
-        if reading.encoder is not None and classifier.text_ is not None:
-            from rembrandt.features.encoder import load_encoder
-
-            classifier.text_.set_encoder(load_encoder(reading.encoder))
         merged = self.reading.overridden_by(reading)
         if source == STANDARD_INPUT and unlabelled:
             # Plain lines, even if the training data was a table.

@@ -33,10 +33,6 @@ def serve(
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Listen beyond this machine without a token.")
     ] = False,
-    encoder: Annotated[
-        str | None,
-        option("Encoder that models were fitted with, such as model2vec:NAME.", metavar="NAME"),
-    ] = None,
     max_body: Annotated[int, option("Bytes per request.", ADVANCED, min=1)] = 8 << 20,
     max_requests: Annotated[
         int, option("Requests in progress; more are refused with status 429.", ADVANCED, min=1)
@@ -55,8 +51,6 @@ def serve(
     The page is at /, the description of the API at /openapi.json. Without --host only this machine
     can connect.
     """
-    from rembrandt.features.encoder import load_encoder
-
     paths = _paths(model, models or [])
     with needs("serve"):
         from rembrandt.serve import running
@@ -77,9 +71,8 @@ def serve(
     )
     with console.progress() as report:
         report("loading models", 0, None)
-        loaded_encoder = None if encoder is None else load_encoder(encoder)
         any_host = not running.is_loopback(host)
-        app = create_app(paths, limits, token, any_host, encoder=loaded_encoder)
+        app = create_app(paths, limits, token, any_host)
     listening = running.listen(host, port)
     url_host = host
     if ":" in host and not host.startswith("["):  # an IPv6 address

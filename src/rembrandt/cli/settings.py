@@ -176,10 +176,8 @@ class TextSettings:
         }
         return {name: value for name, value in parameters.items() if value is not None}
 
-    def features(self, encoder: str | None = None) -> TextFeatures:
-        """Return text features with these parameters and the encoder with this name."""
-        from rembrandt.features.encoder import load_encoder
+    def features(self) -> TextFeatures:
+        """Return text features with these parameters."""
         from rembrandt.features.text import TextFeatures
 
-        loaded_encoder = None if encoder is None else load_encoder(encoder)
-        return TextFeatures(**self.parameters(), encoder=loaded_encoder)
+        return TextFeatures(**self.parameters())

@@ -819,6 +819,23 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.model_ = self.model_.with_shortlist(0, report)
         return self
 
+    def set_encoder(self, encoder: Any) -> Self:
+        """Give a loaded model the encoder that it was fitted with, where that is an object, of
+        which a saved model has the name alone.
+
+        Parameters
+        ----------
+        encoder : object
+            With ``encode(list of str)``; its vectors must have the same width.
+
+        Returns
+        -------
+        self : RembrandtClassifier
+        """
+        check_is_fitted(self, "model_")
+        self.model_ = self.model_.with_encoder(encoder)
+        return self
+
     def set_label_names(self, label_names: Mapping[Any, Title] | Iterable[Title]) -> Self:
         """Set the names that are shown for labels that are identifiers.
 
@@ -1114,6 +1131,11 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             raise SettingsError(
                 "a checkpoint needs a number as random_state: fits must be repeatable",
                 "random_state",
+            )
+        if isinstance(settings["encoder"], str) and not isinstance(self.encoder, str):
+            raise SettingsError(
+                "a checkpoint needs the name of an encoder: an object cannot be kept in it",
+                "encoder",
             )
         if self.device.startswith("dask"):
             settings["device"] = "dask"  # the next scheduler may have another address

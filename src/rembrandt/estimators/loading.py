@@ -59,7 +59,7 @@ def _classifier(model: Model, facts: dict[str, Any], device: str) -> RembrandtCl
     params: dict[str, Any] = facts["params"] | {"device": device}
     params["verbose"] = positive(params["verbose"], int, or_zero=True)
     for name in PART_SETTINGS:
-        if params[name] is not None:
+        if params.get(name) is not None:
             params[name] = SETTINGS_TYPES[name].from_json(params[name])
     if isinstance(params["parts"], list):
         params["parts"] = tuple(params["parts"])

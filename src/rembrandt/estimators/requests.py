@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 Tail = bool | tuple[float, float]
 # A and B of the propensities of most sets of the Repository.
 DEFAULT_TAIL = (0.55, 1.5)
+TEXTS_NEEDED = "the model reads texts; give the texts, not a matrix of their features"
 
 
 def rows_of(classifier: "RembrandtClassifier", X: Any, report: Report = silent) -> Views:
@@ -55,7 +56,7 @@ def rows_of(classifier: "RembrandtClassifier", X: Any, report: Report = silent) 
     texts = None
     if classifier.model_.reads_texts:
         if not is_text(blocks[0]):
-            raise DataError("the model reads texts; give the texts, not a matrix of their features")
+            raise DataError(TEXTS_NEEDED)
         texts = as_texts(blocks[0])
     return Views(features, vectors, texts)
 
@@ -94,6 +95,8 @@ def dataset_rows(classifier: "RembrandtClassifier", data: Dataset, report: Repor
             f"the model was fitted {fitted}; give the same kind of examples", parameter="vectors"
         )
     if data.texts is None and not has_vectors:
+        if classifier.model_.reads_texts:
+            raise DataError(TEXTS_NEEDED)
         return data.X
     return rows_of(classifier, data.inputs, report)
 

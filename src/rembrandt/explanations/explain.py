@@ -7,7 +7,7 @@ comparison``.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ from rembrandt.predict import scored_labels
 from rembrandt.settings.view_names import FEATURES, TEXTS
 
 Columns = NDArray[np.int64]
-# Stands for all dimensions of an encoder.
-ENCODER = "the encoder"
+WordEstimates = list[tuple[int, int, float]]
 
 
 def explain_labels(
@@ -57,8 +56,10 @@ def explain_labels(
         One for each label.
     """
     entries = as_csr(row.features)
-    (base, values), comparison = explain_row(model, row, columns)
-    features, values = _one_encoder(_entry_numbers(model, entries), values, names)
+    explained = _explained(model, row, columns)
+    base, values = explained.contributions
+    estimates = _estimates(model, row, columns, explained.of_parts)
+    features = _entry_numbers(model, entries)
     located = None
     if text is not None and model.text is not None:
         located = model.text.locate([text])
@@ -72,11 +73,12 @@ def explain_labels(
             base=float(base[number]),
             features=features,
             contributions=values[:, number],
-            comparison=float(comparison[number]),
+            comparison=float(explained.comparison[number]),
             names=names,
             text=text,
             occurrences=located,
             view_names=views,
+            estimates={name: estimate[number] for name, estimate in estimates.items()},
         )
         explanations.append(explanation)
     return explanations
@@ -104,11 +106,27 @@ def explain_row(model: Model, row: Views, labels: Columns) -> tuple[Contribution
     and ``p − p₀`` is a sum over the features. What the ranks in the row add, and for unlisted
     labels the bound by the listed ones, belongs to no single feature.
     """
+    explained = _explained(model, row, labels)
+    return explained.contributions, explained.comparison
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """The log-odds of some labels of one row as sums."""
+
+    contributions: Contributions
+    comparison: Array  # m
+    of_parts: dict[str, Array]  # m each: what a part adds in total
+
+
+def _explained(model: Model, row: Views, labels: Columns) -> _Explained:
+    """Explain the log-odds of labels; see `explain_row`."""
     entries = as_csr(row.features)
     vector_views = _vector_views(model)
     values = np.zeros((entries.nnz + len(vector_views), len(labels)))
+    of_parts: dict[str, Array] = {}
     if len(labels) == 0:
-        return Contributions(np.zeros(0), values), np.zeros(0)
+        return _Explained(Contributions(np.zeros(0), values), np.zeros(0), of_parts)
     scored = scored_labels(model, row, labels)
     explained = {}
     for name, part in model.parts.items():
@@ -138,8 +156,41 @@ def explain_row(model: Model, row: Views, labels: Columns) -> tuple[Contribution
             values[: entries.nnz] += added
         else:
             values[entries.nnz + vector_views.index(view)] += added.sum(axis=0)
-        base = base - added.sum(axis=0)
-    return Contributions(base, values), scored.comparison
+        of_parts[name] = added.sum(axis=0)
+        base = base - of_parts[name]
+    return _Explained(Contributions(base, values), scored.comparison, of_parts)
+
+
+def _estimates(
+    model: Model, row: Views, labels: Columns, of_parts: dict[str, Array]
+) -> dict[str, list[WordEstimates]]:
+    """Return what single words are worth to parts that read the text as a whole: for each such
+    part and label the start, the end and the contribution of words.
+
+    A part says how its own log-odds change without a word; that is scaled by what the part adds to
+    the log-odds of the model for the whole text.
+    """
+    estimates: dict[str, list[WordEstimates]] = {}
+    if len(labels) == 0:
+        return estimates
+    for name, part in model.parts.items():
+        if model.settings.parts[name].view != TEXTS:
+            continue
+        changes = part.word_changes(row.texts, labels)
+        if changes is None:
+            continue
+        empty, added = part.explain(row.texts, labels)
+        full = empty + added.sum(axis=0)
+        rise = log_odds_of(full) - log_odds_of(empty)
+        nothing = np.zeros(len(labels))
+        slope = secant(nothing, of_parts[name], rise, nothing)
+        spans = list(zip(changes.starts.tolist(), changes.stops.tolist(), strict=True))
+        contributions = (changes.changes * slope).T.tolist()
+        estimates[name] = [
+            [(*span, value) for span, value in zip(spans, row_values, strict=True)]
+            for row_values in contributions
+        ]
+    return estimates
 
 
 def _bounded(likelihood: Array) -> Array:
@@ -148,24 +199,4 @@ def _bounded(likelihood: Array) -> Array:
 
 def term_names(text: TextFeatures) -> Sequence[str] | None:
     """Return the names of the columns of texts; None if they are hashed."""
-    if text.terms_ is None or not text.n_encoded_:
-        return text.terms_
-    return [*text.terms_, *[ENCODER] * text.n_encoded_]
-
-
-def _one_encoder(
-    features: Array, values: Array, names: Sequence[str] | None
-) -> tuple[Array, Array]:
-    """Sum the contributions of the dimensions of an encoder, which mean nothing one by one."""
-    is_encoded = np.zeros(len(features), dtype=np.bool_)
-    if names is not None:
-        is_encoded = np.array(
-            [i < len(names) and names[i] is ENCODER for i in features.tolist()], dtype=np.bool_
-        )
-    if not is_encoded.any():
-        return features, values
-    merged = np.where(is_encoded, features[is_encoded][0], features)
-    kept, group = np.unique(merged, return_inverse=True)
-    n = len(group)
-    sums: Any = sparse.csr_array((np.ones(n), (group, np.arange(n))))
-    return kept, sums @ values
+    return text.terms_

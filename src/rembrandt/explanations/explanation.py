@@ -40,6 +40,9 @@ class Explanation:
         Occurrences of the features in the text.
     view_names : mapping, optional
         Names of the numbers that stand for all columns of vectors beside the features.
+    estimates : mapping, optional
+        For parts that read the text as a whole: start, end and contribution of its words, which are
+        estimated by leaving each of them out. They do not add up.
     """
 
     label: Any
@@ -52,6 +55,7 @@ class Explanation:
     text: str | None = None
     occurrences: TermSpans | None = None
     view_names: Mapping[int, str] = field(default_factory=dict)
+    estimates: Mapping[str, list[tuple[int, int, float]]] = field(default_factory=dict)
 
     @cached_property
     def log_odds(self) -> float:
@@ -126,7 +130,8 @@ class Explanation:
         -------
         dict
             ``label``, ``log_odds``, ``base``, ``comparison``, ``words`` (each with ``word``,
-            ``contribution`` and ``spans``) and ``rest``.
+            ``contribution`` and ``spans``), ``rest`` and ``estimates`` (each with ``part`` and
+            ``words``).
         """
         shown = self._largest(k)
         words = []
@@ -146,7 +151,21 @@ class Explanation:
             "comparison": self.comparison,
             "words": words,
             "rest": float(not_shown),
+            "estimates": self._estimates(k),
         }
+
+    def _estimates(self, k: int) -> list[dict[str, Any]]:
+        """Return the words that parts are estimated to rely on most, as JSON."""
+        text = self.text or ""
+        documents = []
+        for part, words in self.estimates.items():
+            largest = sorted(words, key=lambda word: -abs(word[2]))[:k]
+            shown = [
+                {"word": text[start:stop], "contribution": value, "spans": [(start, stop)]}
+                for start, stop, value in largest
+            ]
+            documents.append({"part": part, "words": shown})
+        return documents
 
     def spans(self, feature: int) -> list[tuple[int, int]]:
         """Return start and end of each occurrence of a feature in the text."""

@@ -15,10 +15,9 @@ from rembrandt.errors import DataError
 from rembrandt.features import counting, spans, terms
 from rembrandt.features.analysis import Analyzer, TermLearner
 from rembrandt.features.composition import composed
-from rembrandt.features.encoder import MissingEncoder, encoded, name_of
-from rembrandt.linalg.sparse import as_csr, is_sparse
+from rembrandt.linalg.sparse import is_sparse
 from rembrandt.progress import Report, silent
-from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, unpack_strings
+from rembrandt.storage.arrays import Arrays, checked, pack_strings, unpack_strings
 
 _MAX_NGRAM = 100  # words or characters in a term
 _COUNT_LIMIT = 2**31  # of documents and columns, whose numbers have 32 bits
@@ -69,18 +68,11 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     stop_words : "english" or sequence of str, default=None
         Words to remove before n-grams are formed; words only. "english" is the list of
         scikit-learn.
-    encoder : object, default=None
-        Anything with ``encode(list of str)`` that returns a vector for each text, as models of
-        sentence-transformers and model2vec have. Its vectors are more columns, with the same
-        strength as the terms. A saved model keeps the name of the encoder and its width, not its
-        weights; see `set_encoder`.
 
     Attributes
     ----------
     n_features_out_ : int
         Number of columns.
-    n_encoded_ : int
-        Number of columns, the last ones, that are vectors of the encoder.
     idf_ : ndarray of shape (n_features_out_,)
         The factor 1 + ln((1 + n) / (1 + m)) of each column; tf-idf only.
     terms_ : list of str or None
@@ -108,7 +100,6 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         n_features: int = 2**20,
         lowercase: bool = True,
         stop_words: Literal["english"] | Sequence[str] | None = None,
-        encoder: Any = None,
     ) -> None:
         self.analyzer = analyzer
         self.ngram_range = ngram_range
@@ -119,7 +110,6 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self.n_features = n_features
         self.lowercase = lowercase
         self.stop_words = stop_words
-        self.encoder = encoder
 
     def fit(self, texts: Iterable[str], y: Any = None, report: Report = silent) -> Self:
         """Learn the terms and their document frequencies.
@@ -192,9 +182,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         learner = self._learner()
         counts = list(learner.counts(documents, report))
         X = counting.as_matrix(counts, len(learner.vocabulary))
-        X = X[:, self._take(learner)]
-        X = self._weigh(X)
-        return self._with_vectors(X, documents)
+        return self._weigh(X[:, self._take(learner)])
 
     def transform(self, texts: Iterable[str], report: Report = silent) -> sparse.csr_array:
         """Return the features of texts; terms that were not learned are ignored.
@@ -213,8 +201,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "n_features_out_")
         documents = _as_texts(texts)
-        X = self._weigh(self._counts(documents, report))
-        return self._with_vectors(X, documents)
+        return self._weigh(self._counts(documents, report))
 
     def extended(
         self,
@@ -329,39 +316,12 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "n_features_out_")
         term_names = self.terms_
         if term_names is None:
-            n_terms = self.n_features_out_ - self.n_encoded_
-            term_names = [f"hashed{i}" for i in range(n_terms)]
-        vector_names = [f"encoder {i}" for i in range(self.n_encoded_)]
-        return np.array(term_names + vector_names, dtype=object)
-
-    def set_encoder(self, encoder: Any) -> Self:
-        """Give a loaded transformer the encoder that it was fitted with.
-
-        Its vectors must have the same width.
-
-        Parameters
-        ----------
-        encoder : object
-            The encoder, with ``encode(list of str)``.
-
-        Returns
-        -------
-        self : TextFeatures
-        """
-        check_is_fitted(self, "n_features_out_")
-        if not self.n_encoded_:
-            raise DataError(
-                "the texts were fitted without an encoder; leave it out", parameter="encoder"
-            )
-        encoded(encoder, ["text"], self.n_encoded_)
-        self.encoder = encoder
-        return self
+            term_names = [f"hashed{i}" for i in range(self.n_features_out_)]
+        return np.array(term_names, dtype=object)
 
     def to_config(self) -> dict[str, Any]:
         """Return the parameters as JSON values; with `to_arrays` they are the whole transformer."""
         config = self.get_params(deep=False)
-        if self.encoder is not None:
-            config["encoder"] = {"name": name_of(self.encoder), "width": self.n_encoded_}
         for name in ("ngram_range", "stop_words"):  # sequences, which JSON holds as lists
             value = config[name]
             if value is not None and not isinstance(value, str):
@@ -381,13 +341,14 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         params = dict(config)
         if "min_count" in params:  # the former name of min_df
             params["min_df"] = params.pop("min_count")
+        if params.pop("encoder", None) is not None:
+            raise DataError(
+                "the model has vectors of an encoder among its features, which an earlier version "
+                "made; fit again with RembrandtClassifier(encoder=...)",
+                parameter="encoder",
+            )
         if params["ngram_range"] is not None:
             params["ngram_range"] = tuple(map(operator.index, params["ngram_range"]))
-        encoder = params.get("encoder")
-        if encoder is not None:
-            name = str(encoder["name"])
-            width = positive(encoder["width"], int)
-            params["encoder"] = MissingEncoder(name, width)
         self = cls(**params)
         if self.weighting == "hashed":
             return self.fit([])
@@ -395,7 +356,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         names = unpack_strings("terms", arrays)
         idf = checked("idf", arrays, (None,), "f", 0)
         self._set(names, np.array(idf, dtype=np.float32))
-        if not len(self._vocabulary) == len(self.idf_) == self.n_features_out_ - self.n_encoded_:
+        if not len(self._vocabulary) == len(self.idf_) == self.n_features_out_:
             raise DataError(
                 "the saved terms are not distinct, or not as many as their weights; save the "
                 "features again"
@@ -410,27 +371,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             n_terms = len(names)
             self.idf_ = idf
             self._vocabulary = counting.Vocabulary(terms.hash_each(names))
-        self.n_encoded_ = self._encoder_width()
-        self.n_features_out_ = n_terms + self.n_encoded_
-
-    def _encoder_width(self) -> int:
-        """The number of dimensions of the encoder's vectors, 0 without an encoder."""
-        if self.encoder is None:
-            return 0
-        if isinstance(self.encoder, MissingEncoder):
-            return self.encoder.width
-        return encoded(self.encoder, ["text"]).shape[1]
-
-    def _with_vectors(self, X: sparse.csr_array, documents: list[str]) -> sparse.csr_array:
-        """Append the vectors of the encoder.
-
-        Terms and vectors then have half of the squared length each.
-        """
-        if not self.n_encoded_:
-            return X
-        vectors = sparse.csr_array(encoded(self.encoder, documents, self.n_encoded_))
-        blocks: list[Any] = [X, vectors]
-        return as_csr(sparse.hstack(blocks, format="csr") * np.float32(0.5**0.5))
+        self.n_features_out_ = n_terms
 
     def _take(self, learner: TermLearner) -> NDArray[np.int64]:
         """Keep the terms that the parameters ask for.
@@ -469,7 +410,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def _counts(self, documents: list[str], report: Report) -> sparse.csr_array:
         """How often the term of each column occurs in each document."""
-        n_terms = self.n_features_out_ - self.n_encoded_
+        n_terms = self.n_features_out_
         counts = []
         for chunk in self._analyzer().chunks(documents, report):
             columns = self._columns(chunk.terms.hashes)
@@ -507,7 +448,6 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         return (3, 4)
 
     def _check_parameters(self) -> None:
-        self._check_encoder()
         if self.analyzer not in ("word", "char"):
             raise DataError(f"analyzer is {self.analyzer!r}; use 'word' or 'char'")
         if self.weighting not in ("tfidf", "hashed"):
@@ -520,17 +460,6 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             )
         self._check_counts()
         self._check_stop_words()
-
-    def _check_encoder(self) -> None:
-        if self.encoder is None:
-            return
-        has_encode = callable(getattr(self.encoder, "encode", None))
-        if isinstance(self.encoder, str) or not has_encode:  # a string has a method encode, too
-            raise DataError(
-                f"encoder is {self.encoder!r}; give an object with encode(list of str), such as "
-                "load_encoder(NAME)",
-                parameter="encoder",
-            )
 
     def _check_counts(self) -> None:
         for name in ("min_df", "max_df", "max_features", "n_features"):

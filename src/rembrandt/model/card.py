@@ -170,27 +170,9 @@ def _limits(model: Model) -> list[str]:
             f"{counted(model.facts.n_updated, 'example')} {verb} added by updates after these "
             "figures were measured."
         )
-    encoder = None if model.text is None else model.text.to_config().get("encoder")
-    if encoder is not None:
-        limits.append(
-            f"It needs the encoder {_code(encoder['name'])}, which is not in this folder and has a "
-            "licence of its own."
-        )
     for part in model.parts.values():
-        limits += _encoder_limits(part.facts())
+        limits += part.notes()
     return limits
-
-
-def _encoder_limits(facts: Mapping[str, Any]) -> list[str]:
-    """What holds for a part with a pretrained encoder; nothing for other parts."""
-    name = facts.get("encoder")
-    if not name:
-        return []
-    if not facts.get("included"):
-        return [f"It needs the encoder {_code(str(name))}, whose licence holds for its use."]
-    licence = facts.get("licence")
-    terms = f"the licence {_code(str(licence))}" if licence else "a licence that it does not state"
-    return [f"It contains weights of the encoder {_code(str(name))}, which has {terms}."]
 
 
 def _bullets(sentences: Sequence[str]) -> str:

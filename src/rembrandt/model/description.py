@@ -82,10 +82,12 @@ def part_title(model: Model, name: str) -> str:
 
 def why(model: Model) -> list[str]:
     """Say in two lines what the parts reach on held-out examples, together and each alone."""
+    notes = [note for part in model.parts.values() for note in part.notes()]
     if not model.facts.held_out:
         return [
             "There were too few examples to hold any out: the settings are the usual ones, and "
-            "nothing was compared."
+            "nothing was compared.",
+            *notes,
         ]
     together, *alone = model.facts.held_out
     titles = _listed([part_title(model, name) for name in together.parts])
@@ -100,7 +102,7 @@ def why(model: Model) -> list[str]:
             for measures in alone
         ]
         lines.append(f"{measure}: {percent(together.quality, 2)} together, {', '.join(of_parts)}.")
-    return lines
+    return [*lines, *notes]
 
 
 def blend_table(model: Model) -> list[dict[str, Any]]:
@@ -228,10 +230,8 @@ def _reading(model: Model, reading: Mapping[str, Any]) -> dict[str, Any]:
     """
     options = {name: value for name, value in reading.items() if value not in (None, [], False)}
     columns = ", ".join(options.get("text", ()))
-    encoder = None
     words = f"Give {model.n_features:,} features for each example"
     if model.text is not None:
-        encoder = model.text.to_config()["encoder"]
         words = "Give texts"
     if columns:
         words += f"; in a table they are in {columns}"
@@ -241,14 +241,10 @@ def _reading(model: Model, reading: Mapping[str, Any]) -> dict[str, Any]:
         words += f", separated by {options['label_separator']!r}"
     if "format" in options:
         words += f" (format {options['format']})"
-    if encoder is not None:
-        words += (
-            f"; load the encoder {encoder['name']!r} of {encoder['width']:,} dimensions (--encoder)"
-        )
     if model.vector_widths:
         widths = _listed([f"{width:,}" for width in model.vector_widths])
         words += f"; with vectors of {widths} dimensions for each example"
-    return options | {"encoder": encoder, "words": f"{words}."}
+    return options | {"words": f"{words}."}
 
 
 def _listed(names: Sequence[str]) -> str:

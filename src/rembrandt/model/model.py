@@ -104,6 +104,10 @@ class Model:
         """
         return self._with_each_part(lambda part: part.with_shortlist(size, report))
 
+    def with_encoder(self, encoder: Any) -> "Model":
+        """Return a model whose parts use an object with ``encode`` that is not saved."""
+        return self._with_each_part(lambda part: part.with_encoder(encoder))
+
     def for_prediction(self) -> "Model":
         """Return the model without what only updates need."""
         return self._with_each_part(lambda part: part.for_prediction())

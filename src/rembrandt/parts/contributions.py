@@ -17,6 +17,16 @@ class Contributions(NamedTuple):
     values: Array  # stored entries of the row × m
 
 
+class WordChanges(NamedTuple):
+    """How much the log-odds of some labels of one text change if a word is left out: estimates
+    that do not add up.
+    """
+
+    starts: Array  # of each word in the text
+    stops: Array
+    changes: Array  # words × m
+
+
 def secant(first: Array, second: Array, change: Array, derivative: Array) -> Array:
     """Return the slope between two values whose arguments differ by ``change``; the derivative
     where that is zero.

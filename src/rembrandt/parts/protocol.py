@@ -23,7 +23,7 @@ from rembrandt.engines.backend import CPU, Backend
 from rembrandt.linalg import Array
 from rembrandt.memory import Shape
 from rembrandt.parts.allowance import Allowance, Work
-from rembrandt.parts.contributions import Contributions
+from rembrandt.parts.contributions import Contributions, WordChanges
 from rembrandt.progress import Report, silent
 from rembrandt.settings import PartSettings, Preset
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
@@ -104,6 +104,12 @@ class Part(ABC):
         likelihoods of ``labels`` (m).
         """
 
+    def word_changes(self, row: Any, labels: Labels) -> WordChanges | None:
+        """Estimate what the words of a text (an array of one) are worth to ``labels``, where
+        `explain` knows the text as a whole alone.
+        """
+        return None
+
     @abstractmethod
     def arrays(self) -> tuple[dict[str, Array], Facts]:
         """Return the part as named arrays and JSON."""
@@ -121,6 +127,10 @@ class Part(ABC):
     def facts(self) -> Facts:
         """Return what a fit found out about the part, as JSON."""
         return {}
+
+    def notes(self) -> list[str]:
+        """Return sentences about what the part needs, or has that is not of this model."""
+        return []
 
     def label_weights(self) -> sparse.csr_array | None:
         """Return the weights of the features for each label, c × d, where the part has them."""

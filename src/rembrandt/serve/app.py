@@ -49,7 +49,6 @@ def create_app(
     token: str | None = None,
     any_host: bool = False,
     compute_map: Callable[[ServedModel], Awaitable[Positions]] = compute_map,
-    encoder: Any = None,
 ) -> Guard:
     """Return the service for the models in these folders.
 
@@ -66,15 +65,13 @@ def create_app(
         are accepted.
     compute_map : callable, optional
         Coroutine function that computes the map of a model.
-    encoder : object, optional
-        The encoder of the models that were fitted with one; it has ``encode(list of str)``.
 
     Returns
     -------
     Guard
         The ASGI application.
     """
-    service = Service(paths, limits, token is not None, compute_map, encoder)
+    service = Service(paths, limits, token is not None, compute_map)
     hosts = None if any_host or token is not None else LOOPBACK
     return Guard(
         service.routes(),
@@ -96,12 +93,11 @@ class Service:
         limits: Limits,
         has_token: bool,
         compute_map: Any,
-        encoder: Any = None,
     ) -> None:
         self.limits = limits
         self.has_token = has_token
         self.metrics = Metrics()
-        self.registry = Registry(paths, self.metrics, encoder, limits.load)
+        self.registry = Registry(paths, self.metrics, limits.load)
         self.bodies = Bodies(limits)
         self.batcher = Batcher(predict, limits, self.metrics)
         self.maps = LabelMaps(compute_map)

@@ -189,6 +189,10 @@ def _rows(jobs: list[PredictJob]) -> Any:
     """Return the features of all texts, or of all vectors."""
     served = jobs[0].served
     if not jobs[0].request.texts:
+        if served.classifier.model_.reads_texts:
+            raise RequestError(
+                422, f"model {served.name!r} reads the texts themselves; send texts, not vectors"
+            )
         return _matrix(served, [vector for job in jobs for vector in job.request.vectors])
     if not served.takes_texts:
         raise RequestError(

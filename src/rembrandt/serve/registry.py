@@ -18,7 +18,6 @@ from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import ModelError, RembrandtError
 from rembrandt.estimators import load
 from rembrandt.estimators.requests import feature_names
-from rembrandt.features.encoder import name_of
 from rembrandt.model.folder import version
 from rembrandt.serve.errors import RequestError, shutting_down
 from rembrandt.serve.labels import Labels
@@ -32,26 +31,12 @@ _LAST_SECOND = 253_402_300_799  # of the year 9999
 _VERSION_CHARACTERS = 12  # of the checksum of a model
 
 
-class SharedEncoder:
-    """An encoder that one thread uses at a time: models are reloaded while others predict."""
-
-    def __init__(self, encoder: Any) -> None:
-        self.name = name_of(encoder)
-        self._encoder = encoder
-        self._lock = threading.Lock()
-
-    def encode(self, texts: list[str]) -> Any:
-        with self._lock:
-            return self._encoder.encode(texts)
-
-
 class ServedModel:
     """One version of a model in memory."""
 
-    def __init__(self, name: str, path: Path, encoder: Any = None) -> None:
+    def __init__(self, name: str, path: Path) -> None:
         self.name = name
         self.path = path
-        self.encoder = encoder
         while True:  # the folder may be replaced while it is read
             self.version = _version(path)
             self.classifier = load(path)
@@ -63,8 +48,6 @@ class ServedModel:
                 "fit without vectors to serve a model"
             )
         text = self.classifier.text_
-        if encoder is not None and text is not None and text.n_encoded_:
-            text.set_encoder(encoder)
         self.saved_at = _saved_at(path / "model.json")
         self.classifier.model_ = self.classifier.model_.for_prediction()
         self.labels = Labels(self.classifier)
@@ -87,10 +70,6 @@ class ServedModel:
         names = self.feature_names
         if names is None:
             return None
-        text = self.classifier.text_
-        if text is not None and text.n_encoded_:
-            # Explanations have one name for all dimensions of an encoder.
-            names = list(text.get_feature_names_out())
         return LabelIndex(map(str, names))
 
     def is_current(self) -> bool:
@@ -116,11 +95,8 @@ class Registry:
         self,
         paths: Mapping[str, Path],
         metrics: Metrics,
-        encoder: Any = None,
         load_seconds: float = Limits.load,
     ) -> None:
-        if encoder is not None:
-            encoder = SharedEncoder(encoder)
         self._metrics = metrics
         self._load_seconds = load_seconds
         self._models: dict[str, ServedModel] = {}
@@ -128,7 +104,7 @@ class Registry:
         self._n_stuck = 0
         self._closing = asyncio.Event()
         for name, path in paths.items():
-            self._put(ServedModel(name, path, encoder))
+            self._put(ServedModel(name, path))
             self._loads[name] = asyncio.Lock()
         self.default = next(iter(self._models))
 
@@ -151,7 +127,7 @@ class Registry:
         itself: its result is not used, and the next load starts.
         """
         old = self.get(name)
-        load = partial(ServedModel, name, old.path, old.encoder)
+        load = partial(ServedModel, name, old.path)
         async with self._loads[name]:
             try:
                 new = await self._within_deadline(load)

@@ -139,6 +139,15 @@ class Word(BaseModel):
     )
 
 
+class Estimate(BaseModel):
+    """What single words are worth to a part that reads the text as a whole: estimated by leaving
+    each of them out.
+    """
+
+    part: str
+    words: list[Word]
+
+
 class Explanation(BaseModel):
     """The log-odds of a label as a sum: ``log_odds = base + comparison + the words' contributions +
     rest``.
@@ -153,6 +162,9 @@ class Explanation(BaseModel):
     rest: float = Field(description="The contribution of all other words.")
     segments: list[tuple[int, int, float]] = Field(
         description="Segments of the text: start, end, contribution."
+    )
+    estimates: list[Estimate] = Field(
+        description="Words of parts that read the text as a whole. They do not add up."
     )
 
 

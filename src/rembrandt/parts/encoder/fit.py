@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,14 @@ from rembrandt.parts.embedding.decoders.logistic import usable_rows
 from rembrandt.parts.embedding.kind import EmbeddingKind
 from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
 from rembrandt.parts.embedding.settings import EmbeddingSettings
+from rembrandt.parts.encoder.cache import cached_vectors
 from rembrandt.parts.encoder.head import Encode, names_of_labels, starting_head
+from rembrandt.parts.encoder.libraries import is_of_library
 from rembrandt.parts.encoder.network import Network, load_network
 from rembrandt.parts.encoder.part import EncoderFacts, EncoderPart, tuned_part
 from rembrandt.parts.encoder.settings import EncoderSettings
 from rembrandt.parts.encoder.text_encoder import (
-    GivenEncoder,
+    LibraryEncoder,
     NetworkEncoder,
     ReferencedEncoder,
     TextEncoder,
@@ -37,6 +40,11 @@ USUAL_EPOCHS = 6
 def network_of(name: str) -> Network:
     """Return a network; a fit asks for it several times."""
     return load_network(name)
+
+
+def is_network(name: Any) -> bool:
+    """Whether the name of an encoder is that of a network, and not of an object or of a library."""
+    return isinstance(name, str) and not is_of_library(name)
 
 
 def texts_of(data: Examples) -> list[str]:
@@ -62,7 +70,10 @@ def fit_frozen(data: Examples, settings: EncoderSettings, fitting: Fitting) -> E
     """Fit a label embedding of the vectors of a frozen encoder."""
     texts = texts_of(data)
     encoder = _frozen_encoder(texts, settings).on(_device(fitting))
-    vectors = encoder.vectors(texts, fitting.report)
+    if isinstance(encoder, NetworkEncoder | ReferencedEncoder):
+        vectors = cached_vectors(encoder, encoder.key, texts, fitting.report)
+    else:
+        vectors = encoder.vectors(texts, fitting.report)
     examples = with_vectors(data, vectors)
     kind = EmbeddingKind()
     usual = EMBEDDING_PRESETS["balanced"].overridden_by(EmbeddingSettings(normalize=False))
@@ -86,12 +97,14 @@ def with_vectors(data: Examples, vectors: NDArray[np.float32]) -> Examples:
 
 def _frozen_encoder(texts: list[str], settings: EncoderSettings) -> TextEncoder:
     """Return the encoder of frozen vectors."""
-    if isinstance(settings.name, GivenEncoder):
+    if isinstance(settings.name, TextEncoder):
         return settings.name
+    if is_of_library(settings.name):
+        return LibraryEncoder.load(settings.name)
     network = network_of(settings.name)
     max_tokens = settings.max_tokens
     if max_tokens == "auto":
-        tokens = Tokenizer(network.tokenizer, network.pad).tokens(texts, network.max_tokens)
+        tokens = Tokenizer.of(network).tokens(texts, network.max_tokens)
         max_tokens = usual_tokens(tokens.lengths, network.max_tokens)
     max_tokens = min(max_tokens, network.max_tokens)
     if settings.include_encoder:
@@ -111,7 +124,7 @@ def fit_tuned(data: Examples, settings: EncoderSettings, fitting: Fitting) -> En
     used = usable_rows(data.Y, data.weights, data.multiclass)
     if len(used) < data.n:
         data = data.take(used)
-    tokenizer = Tokenizer(network.tokenizer, network.pad)
+    tokenizer = Tokenizer.of(network)
     tokens = tokenizer.tokens(texts_of(data), network.max_tokens, fitting.report)
     max_tokens = settings.max_tokens
     if max_tokens == "auto":

@@ -68,7 +68,8 @@ def base_log_odds(data: Examples) -> NDArray[np.float32]:
     margin = 0.5 / data.n
     counts = np.asarray(data.Y.T @ weights).ravel()
     rates = np.clip(counts / weights.sum(), margin, 1 - margin)
-    return (np.log(rates) - np.log1p(-rates)).astype(np.float32)
+    log_odds: NDArray[np.float32] = (np.log(rates) - np.log1p(-rates)).astype(np.float32)
+    return log_odds
 
 
 def starting_head(

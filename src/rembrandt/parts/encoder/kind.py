@@ -15,6 +15,7 @@ from rembrandt.parts.embedding.update import updated
 from rembrandt.parts.encoder.fit import (
     MOST_EPOCHS,
     fit_encoder,
+    is_network,
     network_of,
     texts_of,
     with_vectors,
@@ -23,7 +24,11 @@ from rembrandt.parts.encoder.head import names_of_labels
 from rembrandt.parts.encoder.memory import expected_tokens, host_bytes, training_bytes
 from rembrandt.parts.encoder.part import EncoderPart
 from rembrandt.parts.encoder.settings import PRESETS, EncoderSettings
-from rembrandt.parts.encoder.text_encoder import GivenEncoder, name_of
+from rembrandt.parts.encoder.text_encoder import (
+    GivenEncoder,
+    TextEncoder,
+    name_of,
+)
 from rembrandt.parts.protocol import Choice, Fitting, Part, PartKind, Update, Updated
 
 # Tokens of a text where their number is not known yet, when work is counted.
@@ -47,7 +52,7 @@ class EncoderKind(PartKind):
     def on_device(self, settings: EncoderSettings, backend: Backend) -> EncoderSettings:
         if settings.training != "auto":
             return settings
-        is_gpu = backend.device.startswith("cuda") and isinstance(settings.name, str)
+        is_gpu = backend.device.startswith("cuda") and is_network(settings.name)
         return replace(settings, training="fine-tune" if is_gpu else "frozen")
 
     def resolve(
@@ -57,16 +62,16 @@ class EncoderKind(PartKind):
         name = settings.name
         if name is None:
             raise SettingsError("encoder=None names no encoder; give a name or a folder", "encoder")
-        if not isinstance(name, str | GivenEncoder):
+        if not isinstance(name, str | TextEncoder):
             settings = replace(settings, name=GivenEncoder(name_of(name), name))
         if settings.training == "auto":
             settings = replace(settings, training="frozen")
-        if isinstance(settings.name, str):
+        if is_network(settings.name):
             network_of(settings.name)  # refuse what cannot be loaded before any work
-        elif settings.training == "fine-tune":
+        elif settings.training == "fine-tune" or settings.include_encoder:
             raise SettingsError(
-                "training='fine-tune' needs the name or the folder of a network; an object with "
-                "encode can be used with training='frozen'",
+                "training='fine-tune' and include_encoder=True need the name or the folder of a "
+                f"network; {name_of(settings.name)!r} can be used with training='frozen'",
                 "training",
             )
         has_names = names_of_labels(data) is not None
@@ -89,11 +94,14 @@ class EncoderKind(PartKind):
         if settings.training == "fine-tune" and settings.epochs == "auto":
             epochs = int(np.median([part.fitted.epochs for part in parts]))
             settings = replace(settings, epochs=max(1, epochs))
+        encoder = parts[0].encoder
+        if settings.max_tokens == "auto" and is_network(settings.name):
+            settings = replace(settings, max_tokens=encoder.max_tokens)
         return settings
 
     def work(self, settings: EncoderSettings, data: Examples) -> Work:
         """See `PartKind`. Every token of a text is multiplied with the weights of the network."""
-        if not isinstance(settings.name, str):
+        if not is_network(settings.name):
             return Work(dense=OBJECT_WORK * data.n)
         network = network_of(settings.name)
         n_tokens = USUAL_TOKENS if settings.max_tokens == "auto" else settings.max_tokens
@@ -105,7 +113,7 @@ class EncoderKind(PartKind):
         return Work(dense=TRAINING_PASSES * epochs * text_work * data.n)
 
     def shape(self, shape: Shape, settings: EncoderSettings, data: Examples) -> Shape:
-        if not isinstance(settings.name, str):
+        if not is_network(settings.name):
             return shape
         network = network_of(settings.name)
         kept = host_bytes(network, data)
@@ -168,7 +176,7 @@ class EncoderKind(PartKind):
         return []
 
     def words(self, settings: EncoderSettings, part: Part | None = None) -> str:
-        words = [name_of(settings.name) if not isinstance(settings.name, str) else settings.name]
+        words = [name_of(settings.name)]
         words.append("fine-tuned" if settings.training == "fine-tune" else "frozen")
         facts = {} if part is None else part.facts()
         if facts.get("epochs"):

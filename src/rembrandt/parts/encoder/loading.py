@@ -69,8 +69,11 @@ def _quiet() -> Iterator[None]:
 
 
 def _read(name: str, options: dict[str, Any]) -> Network:
+    # What a folder says is checked before the library acts on it.
+    stated, _ = transformers.PretrainedConfig.get_config_dict(name, **options)
+    checked_config(stated, is_complete=False)
     full_config = transformers.AutoConfig.from_pretrained(name, **options)
-    config = checked_config(full_config.to_dict())
+    config = checked_config(full_config.to_dict() | stated)
     pooling, normalize, longest = _sentence_settings(name, options)
     tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
     backend = getattr(tokenizer, "backend_tokenizer", None)

@@ -51,5 +51,5 @@ def expected_tokens(network: Network, texts: list[str]) -> int:
     rng = np.random.default_rng(0)
     chosen = rng.permutation(len(texts))[:SAMPLED_TEXTS]
     sample = [texts[row] for row in chosen.tolist()]
-    tokens = Tokenizer(network.tokenizer, network.pad).tokens(sample, network.max_tokens)
+    tokens = Tokenizer.of(network).tokens(sample, network.max_tokens)
     return usual_tokens(tokens.lengths, network.max_tokens)

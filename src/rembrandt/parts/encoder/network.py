@@ -195,8 +195,11 @@ class Network:
         return network
 
 
-def checked_config(config: Any) -> dict[str, Any]:
-    """Return the entries of a configuration that shape a network, after checking them."""
+def checked_config(config: Any, is_complete: bool = True) -> dict[str, Any]:
+    """Return the entries of a configuration that shape a network, after checking them.
+
+    One that is not complete leaves some to the defaults of its type.
+    """
     if not isinstance(config, Mapping) or config.get("model_type") not in NETWORK_TYPES:
         kind = config.get("model_type") if isinstance(config, Mapping) else config
         raise ModelError(
@@ -216,7 +219,7 @@ def checked_config(config: Any) -> dict[str, Any]:
         checked_values[name] = _checked_value(name, value)
     hidden, layers = NETWORK_TYPES[config["model_type"]]
     for name in (hidden, layers, "vocab_size", "max_position_embeddings"):
-        if name not in checked_values:
+        if is_complete and name not in checked_values:
             raise ModelError(f"the configuration of the network has no {name}")
     return checked_values
 

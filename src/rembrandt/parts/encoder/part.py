@@ -13,16 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.engines.backend import Backend
-from rembrandt.errors import ModelError
+from rembrandt.errors import DataError, ModelError
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import as_numpy
-from rembrandt.parts.contributions import Contributions
+from rembrandt.parts.contributions import Contributions, WordChanges
 from rembrandt.parts.embedding.decoders.decoder import Decoder
 from rembrandt.parts.embedding.part import LabelEmbedding, Projected
+from rembrandt.parts.encoder.libraries import is_of_library
 from rembrandt.parts.encoder.network import Network
+from rembrandt.parts.encoder.occlusion import changes, pieces_of, texts_without
 from rembrandt.parts.encoder.settings import Start
 from rembrandt.parts.encoder.text_encoder import (
     GivenEncoder,
+    LibraryEncoder,
     MissingEncoder,
     NetworkEncoder,
     ReferencedEncoder,
@@ -35,6 +38,8 @@ from rembrandt.storage.arrays import Arrays, checked, finite, positive
 # Rows to encode at a time.
 ENCODED_BLOCK_ROWS = 1 << 12
 SCORER = "scorer."
+# Of likelihoods whose log-odds are compared.
+LIKELIHOOD_BOUNDS = (1e-6, 1 - 1e-6)
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,22 @@ class EncoderPart(Part):
         empty, full = self.likelihood(prepared, wanted, scores).astype(np.float64)
         return Contributions(empty, (full - empty)[None])
 
+    def word_changes(self, row: NDArray[np.object_], labels: Labels) -> WordChanges | None:
+        text = row[0]
+        pieces = pieces_of(text)
+        if not pieces:
+            return None
+        texts = np.array([text, *texts_without(text, pieces)], dtype=object)
+        return changes(pieces, self._log_odds(texts, labels))
+
+    def _log_odds(self, texts: NDArray[np.object_], labels: Labels) -> Array:
+        """Return the log-odds that the part gives to labels (m) of texts, n × m."""
+        wanted = np.broadcast_to(labels, (len(texts), len(labels)))
+        prepared = self.prepare(texts)
+        likelihood = self.likelihood(prepared, wanted, self.at(prepared, wanted))
+        inside = np.clip(likelihood.astype(np.float64), *LIKELIHOOD_BOUNDS)
+        return np.asarray(np.log(inside) - np.log1p(-inside))
+
     def on(self, backend: Backend) -> "EncoderPart":
         device = backend.device.split(",")[0]
         return replace(self, encoder=self.encoder.on(device), scorer=self.scorer.on(backend))
@@ -125,11 +146,27 @@ class EncoderPart(Part):
             return self
         new = GivenEncoder(self.encoder.name, encoder)
         if new.width != self.encoder.width:
-            raise ModelError(
+            raise DataError(
                 f"vectors of this encoder have {new.width:,} dimensions, and those of the fit had "
-                f"{self.encoder.width:,}; give the same encoder"
+                f"{self.encoder.width:,}; give the same encoder",
+                parameter="encoder",
             )
         return replace(self, encoder=new)
+
+    def notes(self) -> list[str]:
+        encoder = self.encoder
+        if not isinstance(encoder, NetworkEncoder):
+            return [
+                f"It needs the encoder {encoder.name!r}, which is not in the folder of the model "
+                "and has a licence of its own."
+            ]
+        licence = encoder.network.licence or "not stated"
+        how = "fine-tuned" if self.is_tuned else "frozen"
+        millions = encoder.network.n_weights / 1e6
+        return [
+            f"It has the encoder {encoder.name!r}, {how}, with {millions:,.1f} million weights; "
+            f"its licence: {licence}."
+        ]
 
     def facts(self) -> Facts:
         facts: Facts = {
@@ -234,6 +271,8 @@ def _read_encoder(arrays: Arrays, facts: Facts, is_tuned: bool) -> TextEncoder:
     if is_tuned:
         raise ModelError("the weights of the fine-tuned encoder are missing")
     width = positive(description["width"], int)
+    if is_of_library(name):
+        return LibraryEncoder(name, width)
     if "digest" in description:
         max_tokens = positive(facts["max_tokens"], int)
         return ReferencedEncoder(name, str(description["digest"]), width, max_tokens)

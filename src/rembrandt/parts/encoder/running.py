@@ -17,7 +17,7 @@ class RunningNetwork:
         self.network = network
         self.device = torch.device(device)
         self._module = build_module(network).to(self.device)
-        self._tokenizer = Tokenizer(network.tokenizer, network.pad)
+        self._tokenizer = Tokenizer.of(network)
 
     def encode(
         self, texts: list[str], max_tokens: int, report: Report = silent

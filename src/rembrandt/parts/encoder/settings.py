@@ -110,7 +110,6 @@ class EncoderSettings(PartSettings):
         True,
         help="Fine-tune again with the held-out examples.",
         note="Otherwise the encoder of the held-out trial is kept, in half the time.",
-        panel="Advanced",
     )
     include_encoder: bool = declare(
         Switch(),
@@ -132,6 +131,12 @@ class EncoderSettings(PartSettings):
                 "encoder",
             )
         return cls(name=value)
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        if isinstance(values, str):
+            return cls.of(values)
+        return super().from_json(values)
 
 
 PRESETS: dict[Preset, EncoderSettings] = dict.fromkeys(PRESET_NAMES, EncoderSettings())

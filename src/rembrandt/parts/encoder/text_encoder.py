@@ -2,8 +2,10 @@
 that a user gives.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import islice
 from threading import RLock
 from typing import Any, Self
 
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
 from rembrandt.linalg.sparse import normalize_rows
+from rembrandt.parts.encoder.libraries import load_library_encoder
 from rembrandt.parts.encoder.network import Network, load_network, require_libraries
 from rembrandt.progress import Report, silent
 
@@ -40,14 +43,15 @@ class TextEncoder(ABC):
         """Return the vectors of texts, n × width; those that are known are not computed again."""
         with self._lock:
             missing = [text for text in dict.fromkeys(texts) if text not in self._kept]
-            known = self._kept
             if missing:
                 computed = self.compute(missing, report)
-                known = self._kept | dict(zip(missing, computed, strict=True))
-                self._kept = dict(list(known.items())[-KEPT_TEXTS:])
+                self._kept.update(zip(missing, computed, strict=True))
             vectors = np.empty((len(texts), self.width), dtype=np.float32)
             for row, text in enumerate(texts):
-                vectors[row] = known[text]
+                vectors[row] = self._kept[text]
+            n_excess = max(0, len(self._kept) - KEPT_TEXTS)
+            for text in list(islice(self._kept, n_excess)):
+                del self._kept[text]
             return vectors
 
     def on(self, device: str) -> "TextEncoder":
@@ -85,6 +89,11 @@ class NetworkEncoder(TextEncoder):
         self.device = device
         self._running: Any = None
 
+    @property
+    def key(self) -> str:
+        """What the vectors depend on, besides the texts."""
+        return key_of(self.network.digest, self.max_tokens)
+
     def compute(self, texts: list[str], report: Report = silent) -> Vectors:
         if self._running is None:
             require_libraries(self.name)
@@ -121,6 +130,11 @@ class ReferencedEncoder(TextEncoder):
         self.device = device
         self._loaded: NetworkEncoder | None = None
 
+    @property
+    def key(self) -> str:
+        """What the vectors depend on, besides the texts."""
+        return key_of(self.digest, self.max_tokens)
+
     def use(self, network: Network) -> None:
         """Use a network that is loaded already."""
         self._loaded = NetworkEncoder(network, self.max_tokens, True, self.device)
@@ -150,6 +164,33 @@ class ReferencedEncoder(TextEncoder):
         return super().__getstate__() | {"_loaded": None}
 
 
+class LibraryEncoder(TextEncoder):
+    """An encoder of model2vec, loaded by its name when it is first used."""
+
+    def __init__(self, name: str, width: int) -> None:
+        super().__init__()
+        self.name = name
+        self.width = width
+        self._loaded: Any = None
+
+    @classmethod
+    def load(cls, name: str) -> "LibraryEncoder":
+        """Return an encoder that may be downloaded."""
+        loaded = load_library_encoder(name)
+        width = checked_vectors(loaded.encode(["text"]), 1).shape[1]
+        encoder = cls(name, int(width))
+        encoder._loaded = loaded
+        return encoder
+
+    def compute(self, texts: list[str], report: Report = silent) -> Vectors:
+        if self._loaded is None:
+            self._loaded = load_library_encoder(self.name, offline=True)
+        return checked_vectors(self._loaded.encode(texts), len(texts), self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_loaded": None}
+
+
 class GivenEncoder(TextEncoder):
     """An object with ``encode(list of str)``. A saved model has its name alone."""
 
@@ -157,10 +198,10 @@ class GivenEncoder(TextEncoder):
         super().__init__()
         self.name = name
         self._encoder = encoder
-        self.width = int(self.compute(["text"]).shape[1])
+        self.width = int(checked_vectors(encoder.encode(["text"]), 1).shape[1])
 
     def compute(self, texts: list[str], report: Report = silent) -> Vectors:
-        return checked_vectors(self._encoder.encode(texts), len(texts))
+        return checked_vectors(self._encoder.encode(texts), len(texts), self)
 
     def encode(self, texts: list[str]) -> Vectors:
         """Return the vectors of texts, as the object does."""
@@ -184,7 +225,7 @@ class MissingEncoder(TextEncoder):
         )
 
 
-def checked_vectors(vectors: Any, n_texts: int) -> Vectors:
+def checked_vectors(vectors: Any, n_texts: int, encoder: TextEncoder | None = None) -> Vectors:
     """Return what ``encode`` returned, scaled to unit length, after checking it."""
     block = np.asarray(vectors)
     is_matrix = block.ndim == 2 and block.dtype.kind in "fiu"
@@ -194,13 +235,28 @@ def checked_vectors(vectors: Any, n_texts: int) -> Vectors:
             "texts; expected one vector for each",
             parameter="encoder",
         )
+    if encoder is not None and block.shape[1] != encoder.width:
+        raise DataError(
+            f"vectors of the encoder {encoder.name!r} have {block.shape[1]:,} dimensions, and "
+            f"those of the fit had {encoder.width:,}; give the same encoder",
+            parameter="encoder",
+        )
     if not np.isfinite(block).all():
         raise DataError("encode returned a value that is not finite", parameter="encoder")
     return np.asarray(normalize_rows(block.astype(np.float32)))
 
 
+def key_of(digest: str, max_tokens: int) -> str:
+    """Return a checksum of a network and of the number of tokens that it reads."""
+    return hashlib.sha256(f"{digest} {max_tokens}".encode()).hexdigest()
+
+
 def name_of(encoder: Any) -> str:
-    """Return the name of an encoder: its attribute ``name``, or the name of its class."""
+    """Return the name of an encoder: its attribute ``name``, or the name of its class; a name as it
+    is.
+    """
+    if isinstance(encoder, str):
+        return encoder
     name = getattr(encoder, "name", None)
     if isinstance(name, str):
         return name

@@ -1,6 +1,7 @@
 """Texts as numbers of tokens, one after the other, and batches of texts of similar length."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.errors import ModelError
+from rembrandt.parts.encoder.network import Network
 from rembrandt.progress import Report, silent
 
 # Texts that the tokenizer reads at a time.
@@ -52,32 +54,53 @@ class Tokens:
 class Tokenizer:
     """A tokenizer of the tokenizers library, from its JSON."""
 
-    def __init__(self, text: bytes, pad: int = 0) -> None:
+    def __init__(self, text: bytes, pad: int, n_known: int) -> None:
         from tokenizers import Tokenizer as FastTokenizer
 
-        try:
+        with _tokenizer_errors():
             self._tokenizer: Any = FastTokenizer.from_str(text.decode("utf-8"))
-        except Exception as cause:  # the library raises Exception itself
-            raise ModelError(f"the tokenizer of the encoder cannot be read: {cause}") from cause
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+            self._tokenizer.no_padding()
+            self._tokenizer.no_truncation()
         self.pad = pad
+        self.n_known = n_known  # tokens that the network knows
+
+    @classmethod
+    def of(cls, network: Network) -> "Tokenizer":
+        """Return the tokenizer of a network."""
+        return cls(network.tokenizer, network.pad, int(network.config["vocab_size"]))
 
     def tokens(self, texts: Sequence[str], longest: int, report: Report = silent) -> Tokens:
         """Return the tokens of texts, at most ``longest`` of each."""
-        self._tokenizer.enable_truncation(longest)
+        with _tokenizer_errors():
+            self._tokenizer.enable_truncation(longest)
         blocks = [np.zeros(0, dtype=np.int32)]
         lengths = [np.zeros(0, dtype=np.int64)]
         for start in range(0, len(texts), BLOCK_TEXTS):
             report("reading tokens", start, len(texts))
-            encodings = self._tokenizer.encode_batch_fast(list(texts[start : start + BLOCK_TEXTS]))
+            block_texts = list(texts[start : start + BLOCK_TEXTS])
+            with _tokenizer_errors():
+                encodings = self._tokenizer.encode_batch_fast(block_texts)
             # A text without tokens has one that stands for nothing.
             ids = [encoding.ids or [self.pad] for encoding in encodings]
             lengths.append(np.fromiter(map(len, ids), dtype=np.int64, count=len(ids)))
             blocks.append(np.concatenate([np.asarray(row, dtype=np.int32) for row in ids]))
         report("reading tokens", len(texts), len(texts))
         starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-        return Tokens(np.concatenate(blocks), starts)
+        all_ids = np.concatenate(blocks)
+        if all_ids.max(initial=0) >= self.n_known:
+            raise ModelError("the tokenizer of the encoder has tokens that its network has not")
+        return Tokens(all_ids, starts)
+
+
+@contextmanager
+def _tokenizer_errors() -> Iterator[None]:
+    """Turn whatever goes wrong in the library into a sentence."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as cause:
+        raise ModelError(f"the tokenizer of the encoder cannot be used: {cause}") from cause
 
 
 def usual_tokens(lengths: NDArray[np.int64], most: int) -> int:

@@ -67,7 +67,7 @@ def pooled(
     module: torch.nn.Module, network: Network, ids: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
     """Return a vector for each row of tokens, in single precision."""
-    hidden = module(input_ids=ids, attention_mask=mask).last_hidden_state.float()
+    hidden: torch.Tensor = module(input_ids=ids, attention_mask=mask).last_hidden_state.float()
     if network.pooling == "cls":
         return hidden[:, 0]
     weights = mask[..., None].to(hidden.dtype)

@@ -5,6 +5,8 @@ batch. The rate rises over the first steps. Then it stays, and the mean of the l
 result of an epoch (schedule "average"), or it decreases to zero ("linear").
 """
 
+import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.errors import RembrandtError, StorageError
+from rembrandt.errors import RembrandtError, RembrandtWarning, StorageError
 from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import ndcg
 from rembrandt.parts.encoder.head import Head
@@ -48,6 +50,9 @@ PATIENCE = 3
 # Labels that are ranked to measure an epoch, and rows that are ranked at a time.
 MEASURED_LABELS = 5
 RANKED_ROWS = 512
+# Steps from which the time of a fit on the CPU is estimated, and minutes that are worth a warning.
+TIMED_STEPS = 5
+SLOW_MINUTES = 5
 # Name of the steps in checkpoints.
 EPOCH_STAGE = "epoch"
 
@@ -187,11 +192,14 @@ class _Run:
         # All rows of the epoch move to the device at once.
         order = torch.from_numpy(np.concatenate(batches)).to(self.device)
         total = torch.zeros((), device=self.device)
+        begun = time.perf_counter()
         start = 0
-        for rows in batches:
+        for number, rows in enumerate(batches):
             device_rows = order[start : start + len(rows)]
             start += len(rows)
             total += self._take_step(rows, device_rows)
+            if self.step == TIMED_STEPS and self.device.type == "cpu":
+                self._warn_if_slow((time.perf_counter() - begun) / (number + 1))
         self.epoch += 1
         loss = float(total) / len(batches)
         if not np.isfinite(loss):
@@ -203,6 +211,18 @@ class _Run:
         self.losses.append(loss)
         self.module.eval()
 
+    def _warn_if_slow(self, step_seconds: float) -> None:
+        """Say how long fine-tuning takes on the CPU, where that is long."""
+        minutes = step_seconds * self.n_batches * self.recipe.max_epochs / 60
+        if minutes < SLOW_MINUTES:
+            return
+        message = (
+            f"fine-tuning the encoder on the CPU takes about {minutes:.0f} minutes at most "
+            f"({self.recipe.max_epochs} epochs): use a GPU, fewer max_tokens or epochs, or "
+            "training='frozen'"
+        )
+        warnings.warn(RembrandtWarning(message, "encoder"), stacklevel=2)
+
     def _take_step(self, rows: NDArray[np.int64], device_rows: torch.Tensor) -> torch.Tensor:
         """Take a step with the examples of a batch, and return their loss."""
         ids, mask = self.tokens.batch(rows, device_rows)
@@ -213,7 +233,7 @@ class _Run:
         if self.row_weights is not None:
             row_losses = row_losses * self.row_weights[device_rows]
         loss = row_losses.mean()
-        loss.backward()
+        torch.autograd.backward([loss])
         torch.nn.utils.clip_grad_norm_(self.network_parameters, LARGEST_GRADIENT)
         share = self._rate()
         rates = (self.recipe.network_rate, self.recipe.head_rate)
@@ -280,7 +300,7 @@ class _Run:
 
     def _set_weights(self, values: list[torch.Tensor]) -> None:
         with torch.no_grad():
-            torch._foreach_copy_(self.parameters, values)
+            torch._foreach_copy_([p.detach() for p in self.parameters], values)
 
     def _best_labels(self, stopping: TrainingRows) -> NDArray[np.int64]:
         def vectors_of(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,86 @@
+"""Vectors that are kept on disk."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from rembrandt.parts.encoder import cache
+from rembrandt.parts.encoder.cache import cached_vectors
+from rembrandt.parts.encoder.text_encoder import GivenEncoder
+from tests.parts.encoder.conftest import Letters
+
+
+class Counted(Letters):
+    """Counts the texts that were encoded."""
+
+    n_texts = 0
+
+    def encode(self, texts):
+        self.n_texts += len(texts)
+        return super().encode(texts)
+
+
+@pytest.fixture
+def letters():
+    return Counted()
+
+
+@pytest.fixture
+def encoder(letters):
+    made = GivenEncoder("letters", letters)
+    letters.n_texts = 0
+    return made
+
+
+def test_a_text_is_encoded_once(encoder, letters, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "BLOCK_TEXTS", 2)
+    texts = ["a red car", "a bus", "a red car", "a plum", "", "a bus"]
+    expected = encoder.compute(texts)
+    letters.n_texts = 0
+    assert_array_equal(cached_vectors(encoder, "e1", texts, folder=tmp_path), expected)
+    assert letters.n_texts == 4
+    more = [*texts[::-1], "a new one"]
+    vectors = cached_vectors(encoder, "e1", more, folder=tmp_path)
+    assert_array_equal(vectors, encoder.compute(more))
+    assert letters.n_texts == 5 + len(more)
+    cached_vectors(encoder, "e2", texts, folder=tmp_path)
+    assert letters.n_texts == 9 + len(more), "another encoder has other vectors"
+
+
+def test_damaged_files_are_deleted(encoder, tmp_path, caplog):
+    texts = ["a red car", "a bus"]
+    expected = cached_vectors(encoder, "e1", texts, folder=tmp_path)
+    [path] = tmp_path.glob("*/*.safetensors")
+    path.write_bytes(path.read_bytes()[:-5])
+    assert_array_equal(cached_vectors(encoder, "e1", texts, folder=tmp_path), expected)
+    assert "is deleted from the cache" in caplog.text
+
+
+def test_the_oldest_files_are_deleted(encoder, tmp_path, monkeypatch):
+    import os
+
+    cached_vectors(encoder, "e1", ["a"], folder=tmp_path)
+    [old] = tmp_path.glob("*/*.safetensors")
+    os.utime(old, (0, 0))
+    monkeypatch.setattr(cache, "MOST_BYTES", old.stat().st_size)
+    cached_vectors(encoder, "e1", ["b"], folder=tmp_path)
+    assert not old.exists()
+    assert len(list(tmp_path.glob("*/*.safetensors"))) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_left_out(encoder, tmp_path):
+    (tmp_path / "file").write_text("")
+    vectors = cached_vectors(encoder, "e1", ["a", "b"], folder=tmp_path / "file")
+    assert vectors.shape == (2, 26)
+    assert np.isfinite(vectors).all()
+
+
+def test_the_last_vectors_are_kept_in_memory(encoder, letters, monkeypatch):
+    monkeypatch.setattr("rembrandt.parts.encoder.text_encoder.KEPT_TEXTS", 2)
+    texts = ["a", "b", "a", "c"]
+    assert_array_equal(encoder.vectors(texts), encoder.compute(texts))
+    letters.n_texts = 0
+    encoder.vectors(["b", "c"])
+    assert letters.n_texts == 0
+    encoder.vectors(["a"])
+    assert letters.n_texts == 1

@@ -1,0 +1,193 @@
+"""Fine-tuning: it can be resumed, repeated, and estimated."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from rembrandt.errors import RembrandtError, StorageError
+from rembrandt.parts.encoder.fit import network_of
+from rembrandt.parts.encoder.head import names_of_labels, starting_head
+from rembrandt.parts.encoder.memory import training_bytes
+from rembrandt.parts.encoder.tokens import Tokenizer, Tokens, training_batches, usual_tokens
+from rembrandt.parts.protocol import Fitting
+from rembrandt.storage.checkpoints import checkpoints_in
+from tests.encoders import texts_of_rows, word_encoder
+from tests.estimators.problems import examples
+from tests.parts.contract import problem
+
+torch = pytest.importorskip("torch", reason="training needs torch")
+training = pytest.importorskip("rembrandt.parts.encoder.training")
+
+CPU = torch.device("cpu")
+RECIPE = training.Recipe(
+    max_epochs=3,
+    batch_size=32,
+    network_rate=2e-3,
+    head_rate=2e-2,
+    schedule="average",
+    seed=0,
+)
+
+
+@pytest.fixture(scope="module")
+def network():
+    return network_of(word_encoder())
+
+
+def rows_of(network, seed=0, n=90, weights=None):
+    X, Y = problem(seed, n)
+    tokens = Tokenizer.of(network).tokens(texts_of_rows(X).tolist(), 16)
+    return training.TrainingRows(tokens, Y, weights)
+
+
+@pytest.fixture(scope="module")
+def head(network):
+    data = examples(*problem(n=90))
+    return starting_head(data, None, "random", network.width, lambda texts: None, Fitting())
+
+
+def assert_equal(first, second):
+    for name, array in first.weights.items():
+        assert_array_equal(array, second.weights[name], err_msg=name)
+    assert_array_equal(first.head_weights, second.head_weights)
+    assert_array_equal(first.head_bias, second.head_bias)
+    assert first.losses == second.losses
+    assert first.qualities == second.qualities
+    assert first.epochs == second.epochs
+
+
+@pytest.mark.parametrize("schedule", ["average", "linear"])
+def test_a_resumed_fit_gives_the_same_bits(network, head, tmp_path, monkeypatch, schedule):
+    rows = rows_of(network)
+    stopping = rows_of(network, seed=1)
+    recipe = replace(RECIPE, schedule=schedule)
+    expected = training.fine_tune(network, head, rows, recipe, CPU, stopping)
+
+    def killed(run):
+        if run.epoch == 2:
+            raise KeyboardInterrupt
+        return train_epoch(run)
+
+    train_epoch = training._Run.train_epoch
+    with checkpoints_in(tmp_path, overhead=1e9) as checkpoints:
+        checkpoints.begin({"fit": 1})
+        monkeypatch.setattr(training._Run, "train_epoch", killed)
+        with pytest.raises(KeyboardInterrupt):
+            training.fine_tune(network, head, rows, recipe, CPU, stopping, checkpoints=checkpoints)
+    monkeypatch.setattr(training._Run, "train_epoch", train_epoch)
+    with checkpoints_in(tmp_path) as checkpoints:
+        checkpoints.begin({"fit": 1})
+        kept = checkpoints.last(training.EPOCH_STAGE)
+        assert kept is not None
+        assert kept[1]["epoch"] == 2
+        again = training.fine_tune(
+            network, head, rows, recipe, CPU, stopping, checkpoints=checkpoints
+        )
+    assert_equal(again, expected)
+
+
+def test_another_checkpoint_is_refused(network, head, tmp_path):
+    with checkpoints_in(tmp_path, overhead=1e9) as checkpoints:
+        checkpoints.begin({"fit": 1})
+        checkpoints.step(training.EPOCH_STAGE, 1, lambda: {"a": np.zeros(3)}, {"epoch": 1})
+        with pytest.raises(StorageError, match="checkpoint of the encoder cannot be used"):
+            training.fine_tune(
+                network, head, rows_of(network), RECIPE, CPU, checkpoints=checkpoints
+            )
+
+
+def test_random_numbers_of_others_are_left_alone(network, head):
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    recipe = replace(RECIPE, max_epochs=1)
+    first = training.fine_tune(network, head, rows_of(network), recipe, CPU)
+    assert_array_equal(torch.rand(4), expected)
+    assert_equal(training.fine_tune(network, head, rows_of(network), recipe, CPU), first)
+
+
+def test_the_loss_is_the_cross_entropy_of_all_labels():
+    _, Y = problem(n=20)
+    rng = np.random.default_rng(0)
+    logits = torch.from_numpy(rng.standard_normal((6, Y.shape[1])).astype(np.float32))
+    rows = np.array([3, 1, 19, 0, 7, 7])
+    labels = training._DeviceLabels(Y, CPU)
+    losses = labels.losses(logits, rows, torch.from_numpy(rows))
+    target = torch.from_numpy(Y[rows].toarray())
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(
+        logits, target, reduction="none"
+    ).sum(dim=1)
+    assert_allclose(losses, expected, rtol=1e-5)
+
+
+def test_a_fit_that_diverges_says_so(network, head):
+    recipe = replace(RECIPE, network_rate=1e30, head_rate=1e30)
+    with pytest.raises(RembrandtError, match=r"diverged.*smaller learning_rate"):
+        training.fine_tune(network, head, rows_of(network), recipe, CPU)
+
+
+def test_batches_have_every_row_once_and_similar_lengths():
+    lengths = np.random.default_rng(0).integers(1, 100, 1000)
+    batches = training_batches(lengths, 16, np.random.default_rng(0))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(1000))
+    assert max(len(batch) for batch in batches) == 16
+    padding = sum(lengths[batch].max() * len(batch) for batch in batches) / lengths.sum()
+    assert padding < 1.1
+
+
+def test_tokens_of_long_texts_are_cut(network):
+    tokenizer = Tokenizer.of(network)
+    texts = ["w1 w2 w3 w4 w5", "w1", ""]
+    tokens = tokenizer.tokens(texts, 20)
+    assert tokens.lengths.tolist() == [7, 3, 2]
+    cut = tokens.cut(4)
+    expected = tokenizer.tokens(texts, 4)
+    assert_array_equal(cut.ids, expected.ids)
+    assert_array_equal(cut.starts, expected.starts)
+    assert usual_tokens(np.array([3] * 99 + [50]), 64) == 8
+    assert usual_tokens(np.array([50]), 32) == 32
+    assert isinstance(tokens, Tokens)
+
+
+def test_labels_that_are_words_are_their_own_names():
+    data = examples(*problem(n=90))
+    words = np.array(["food-safety", "sauce", "x86_64", "a:linux:linux_kernel"])
+    few = replace(data, classes=words, Y=data.Y[:, :4])
+    assert names_of_labels(few)[0] == "food safety"
+    assert names_of_labels(few)[3] == "a linux linux kernel"
+    numbers = replace(few, classes=np.array(["D001", "A00", "T1003", "C12"]))
+    assert names_of_labels(numbers) is None
+    named = replace(numbers, label_names=["Calcimycin", "", "Dumping", "Tumours"])
+    assert names_of_labels(named) == ["Calcimycin", "", "Dumping", "Tumours"]
+
+
+@pytest.mark.parametrize("start", ["names", "embedding", "random"])
+def test_weights_of_labels_start_in_three_ways(network, start):
+    X, Y = problem(n=200)
+    data = replace(examples(X, Y), texts=texts_of_rows(X))
+    rng = np.random.default_rng(0)
+    vectors = {}
+
+    def encode(texts):
+        for text in texts:
+            vectors.setdefault(text, rng.standard_normal(network.width).astype(np.float32))
+        return np.stack([vectors[text] for text in texts])
+
+    names = [f"label {number}" if number != 5 else "" for number in range(Y.shape[1])]
+    head = starting_head(data, names, start, network.width, encode, Fitting())
+    assert head.start == start
+    assert head.weights.shape == (Y.shape[1], network.width)
+    assert np.isfinite(head.weights).all()
+    assert np.isfinite(head.bias).all()
+    if start == "names":
+        assert not head.weights[5].any()
+        assert_allclose(head.weights.sum(axis=0), 0, atol=1e-4)
+
+
+def test_memory_grows_with_what_it_depends_on(network):
+    least = training_bytes(network, 100, 8, 16, is_mixed=True)
+    assert 0 < least < training_bytes(network, 100, 8, 16, is_mixed=False)
+    for more in ((200, 8, 16), (100, 16, 16), (100, 8, 32)):
+        assert training_bytes(network, *more, is_mixed=True) > least
