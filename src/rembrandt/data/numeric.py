@@ -7,8 +7,9 @@ readers then say in Python what was found there and what was expected.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rembrandt.kernels import kernel
 
 # Why a compiled parser stopped.
 FINE = 0
@@ -53,13 +54,13 @@ class NumericRows(NamedTuple):
     position: int
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def is_blank(byte: int) -> bool:
     """Whether a byte separates the words of a line."""
     return byte in (_SPACE, _TAB, _RETURN)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def skip_blanks(buffer: Any, i: int) -> int:
     """The first position from ``i`` on that is not blank."""
     while i < buffer.size and is_blank(buffer[i]):
@@ -67,7 +68,7 @@ def skip_blanks(buffer: Any, i: int) -> int:
     return i
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def identifier(buffer: Any, i: int, end: int) -> tuple[int, int]:
     """The non-negative integer at ``i`` and where it ends; it ends at ``i`` when there is none."""
     value = 0
@@ -78,7 +79,7 @@ def identifier(buffer: Any, i: int, end: int) -> tuple[int, int]:
     return value, i
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def number(buffer: Any, i: int, end: int) -> tuple[float, int]:
     """The decimal number at ``i`` and where it ends; it ends at ``i`` when there is none."""
     start = i
@@ -146,7 +147,7 @@ def parse_rows(chunk: bytes, n_labels: int, n_features: int) -> NumericRows:
     return _parse_rows(buffer, n_labels, n_features, max_rows, max_labels, max_features)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _parse_rows(
     buffer: Any,
     n_labels: int,

@@ -7,11 +7,11 @@ import secrets
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rembrandt.data.numeric import FINE, LARGEST_VALUE, is_blank, number, skip_blanks
 from rembrandt.features.terms import hash_span, mix
+from rembrandt.kernels import kernel
 
 # Why the parser stopped; ``FINE`` is zero.
 BAD_IMPORTANCE = 1
@@ -51,7 +51,7 @@ class VwRows(NamedTuple):
     position: int
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _word_end(buffer: Any, i: int) -> int:
     """Where the word at ``i`` ends: at a blank, a bar or the end of the line."""
     while i < buffer.size and not (
@@ -61,7 +61,7 @@ def _word_end(buffer: Any, i: int) -> int:
     return i
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _find(buffer: Any, byte: int, start: int, end: int) -> int:
     """Where a byte first occurs, or ``end``."""
     for i in range(start, end):
@@ -70,7 +70,7 @@ def _find(buffer: Any, byte: int, start: int, end: int) -> int:
     return end
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _value(buffer: Any, colon: int, end: int) -> float:
     """The number between a colon and the end of its word.
 
@@ -95,7 +95,7 @@ def parse(chunk: bytes) -> VwRows:
     return _parse(buffer, _SEED, max_rows, max_labels, max_features)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _before_bar(buffer: Any, hash_seed: Any, i: int, labels: Any, spans: Any, n_labels: int) -> Any:
     """Read labels, an importance and a tag up to the bar.
 
@@ -136,7 +136,7 @@ def _before_bar(buffer: Any, hash_seed: Any, i: int, labels: Any, spans: Any, n_
     return i, importance, n_labels, error, start
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _parse(buffer: Any, hash_seed: Any, max_rows: int, max_labels: int, max_features: int) -> Any:
     counts = np.empty((2, max_rows), np.int64)
     weights = np.empty(max_rows, np.float32)

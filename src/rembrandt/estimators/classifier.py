@@ -10,9 +10,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
@@ -55,6 +52,7 @@ from rembrandt.explanations.explain import explain_labels
 from rembrandt.explanations.explanation import Explanation
 from rembrandt.features.text import NewTerms, TextFeatures, is_text
 from rembrandt.fitting import fit_model
+from rembrandt.kernels.compiling import compile_kernels
 from rembrandt.linalg import Array
 from rembrandt.metrics import f1_scores, row_terms
 from rembrandt.model.description import describe
@@ -72,6 +70,7 @@ from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.planning import fixed_settings, resolve
 from rembrandt.predict import all_probabilities, answer, indicator, log_odds
 from rembrandt.progress import Report, bars, silent
+from rembrandt.scikit import ClassifierMixin, available_if, check_is_fitted
 from rembrandt.search import SearchResult, Watch, search, unwatched
 from rembrandt.settings import Preset
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
@@ -933,6 +932,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         check_input(X)
         # Refuse an unknown device before any work.
         backend_for(self.device, X if is_rows(X) else None)
+        compile_kernels(report)
         blocks = X if is_blocks(X) else (X,)
         features = blocks[0]
         # A store remembers how its texts became features.
