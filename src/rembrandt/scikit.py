@@ -1,8 +1,8 @@
 """What the package uses of scikit-learn, without loading all that scikit-learn loads.
 
-Importing scikit-learn imports SciPy's statistics and pandas, which take longer than all the rest of
-a short command, and uses them in functions that are not called here. They are stood in for while it
-is imported, and load where they are first used.
+Importing it imports SciPy's statistics and special functions and pandas, which take longer
+than all the rest of a short command, and uses them in functions that are not called here. They are
+stood in for while it is imported, and load where they are first used.
 """
 
 import importlib
@@ -63,7 +63,7 @@ def _deferred(*names: str) -> Iterator[None]:
 
 # SciPy itself is loaded before: its submodules load when they are read.
 _ = scipy.__version__
-with _deferred("scipy.stats", "pandas"):
+with _deferred("scipy.special", "scipy.stats", "pandas"):
     from sklearn.base import (
         BaseEstimator,
         ClassifierMixin,

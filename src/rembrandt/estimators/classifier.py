@@ -52,7 +52,6 @@ from rembrandt.explanations.explain import explain_labels
 from rembrandt.explanations.explanation import Explanation
 from rembrandt.features.text import NewTerms, TextFeatures, is_text
 from rembrandt.fitting import fit_model
-from rembrandt.kernels.compiling import compile_kernels
 from rembrandt.linalg import Array
 from rembrandt.metrics import f1_scores, row_terms
 from rembrandt.model.description import describe
@@ -932,6 +931,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         check_input(X)
         # Refuse an unknown device before any work.
         backend_for(self.device, X if is_rows(X) else None)
+        from rembrandt.kernels.compiling import compile_kernels  # loads numba
+
         compile_kernels(report)
         blocks = X if is_blocks(X) else (X,)
         features = blocks[0]

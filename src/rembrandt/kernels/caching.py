@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from threading import Event
 from types import CodeType
 from typing import Any
 
@@ -29,6 +30,8 @@ from rembrandt.errors import RembrandtWarning
 
 # Characters of the hash of the installed package's path, which keeps installations apart.
 _HASH_LENGTH = 16
+
+_announced = Event()
 
 
 class KernelCache:
@@ -165,8 +168,8 @@ def readable_folders() -> tuple[Path, ...]:
     return tuple(folder for folder in _folders() if os.access(folder, os.R_OK | os.X_OK))
 
 
-@cache
-def announce() -> None:
-    """Say, once in a process, what takes so long."""
-    if "REMBRANDT_COMPILES" not in os.environ:  # set for the processes that help
+def announce(is_said: bool = False) -> None:
+    """Say, once in a process, what takes so long; with ``is_said`` somebody else has."""
+    if not is_said and not _announced.is_set():
         print("Compiling for this machine, once ...", file=sys.stderr, flush=True)
+    _announced.set()

@@ -3,10 +3,12 @@
 ``python -m rembrandt.kernels.compiling NUMBER OF`` is one of the processes that help.
 """
 
+import gc
 import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +18,10 @@ from rembrandt.progress import Report, silent
 
 # Modules with declared kernels.
 MODULES = (
-    "rembrandt.data.numeric",
     "rembrandt.features.counting",
     "rembrandt.features.terms",
     "rembrandt.linalg.bisection",
     "rembrandt.linalg.cluster_search",
-    "rembrandt.linalg.dense",
     "rembrandt.linalg.hinge",
     "rembrandt.linalg.inverted",
     "rembrandt.linalg.ranking",
@@ -72,25 +72,39 @@ def compile_kernels(report: Report = silent) -> int:
     missing = _missing()
     if not missing or writable_folder() is None:
         return 0
-    if report is silent:
-        announce()
+    announce(is_said=report is not silent)
+    report(STAGE, 0, len(missing))
     n_processes = min(_n_cpus(), MAX_PROCESSES, len(missing))
     command = [sys.executable, "-m", "rembrandt.kernels.compiling"]
-    environment = os.environ | {"REMBRANDT_COMPILES": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    report(STAGE, 0, len(missing))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     helpers = []
     for number in range(1, n_processes):
         arguments = [*command, str(number), str(n_processes)]
         helpers.append(subprocess.Popen(arguments, env=environment))
-    for done, variant in enumerate(_share(missing, 0, n_processes)):
+    for done in _compiled(_share(missing, 0, n_processes)):
         report(STAGE, done * n_processes, len(missing))
-        variant.compile()
     for helper in helpers:
         helper.wait()
-    for variant in _missing():  # of a process that failed; here the error is seen
-        variant.compile()
+    for _ in _compiled(_missing()):  # of a process that failed; here the error is seen
+        report(STAGE, len(missing) - 1, len(missing))
     report(STAGE, len(missing), len(missing))
     return len(missing)
+
+
+def _compiled(variants: list[Variant]) -> Iterator[int]:
+    """Compile variants; yield how many are done.
+
+    numba makes millions of objects and little garbage, which is not looked for meanwhile.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for number, variant in enumerate(variants):
+            variant.compile()
+            yield number + 1
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _n_cpus() -> int:
@@ -131,5 +145,7 @@ def _size(kernel: Kernel, seen: set[Kernel]) -> int:
 
 
 if __name__ == "__main__":
-    for chosen in _share(_missing(), int(sys.argv[1]), int(sys.argv[2])):
-        chosen.compile()
+    announce(is_said=True)
+    share = _share(_missing(), int(sys.argv[1]), int(sys.argv[2]))
+    for _ in _compiled(share):
+        pass
