@@ -16,6 +16,7 @@ from rembrandt.data import Dataset
 from rembrandt.data.arrays import move_columns
 from rembrandt.data.examples import Examples, numbered
 from rembrandt.data.labels import LabelIndex, Title, as_labels, check_titles, titles_of
+from rembrandt.data.ordering import in_canonical_order
 from rembrandt.data.rows import array_digest, as_rows, is_rows
 from rembrandt.data.targets import (
     Targets,
@@ -964,6 +965,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         settings: ModelSettings | None = None,
     ) -> None:
         """Search, and fit the model to all examples."""
+        data = in_canonical_order(data)
         backend = backend_for(self.device, data.X)
         resolved = settings
         is_given = settings is not None
