@@ -154,7 +154,7 @@ def mix(state: Any, value: Any) -> Any:
 
 
 @inner_kernel()
-def hash_span(points: Any, start: int, stop: int, state: Any) -> Any:
+def hash_span(points: Any, start: Any, stop: Any, state: Any) -> Any:
     """Mix a span of values into a hash."""
     for i in range(start, stop):
         state = mix(state, points[i])
