@@ -139,7 +139,9 @@ def _folders() -> Iterator[Path]:
     if chosen:
         yield Path(chosen) / f"rembrandt-{installation}"
     yield package / "__pycache__" / "kernels"
-    yield user_cache_path("rembrandt") / f"kernels-{installation}"
+    user_folder = user_cache_path("rembrandt")
+    if user_folder.is_absolute():  # it is not where the user has no home
+        yield user_folder / f"kernels-{installation}"
 
 
 @cache

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 from rembrandt.kernels import DECLARED, Kernel
@@ -32,6 +33,7 @@ MODULES = (
 # Processes at most: each takes most of a second to start.
 MAX_PROCESSES = 4
 STAGE = "compiling for this machine, once"
+_all_compiled = Event()
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,19 @@ class Variant:
 def compile_kernels(report: Report = silent) -> int:
     """Compile the declared kernels that no folder has; return their number.
 
-    Where nothing can be kept, nothing is compiled ahead.
+    Where nothing can be kept, nothing is compiled ahead. A process looks once.
     """
+    if _all_compiled.is_set() or writable_folder() is None:
+        return 0
+    _all_compiled.set()
     missing = _missing()
-    if not missing or writable_folder() is None:
+    if not missing:
         return 0
     announce(is_said=report is not silent)
     report(STAGE, 0, len(missing))
     n_processes = min(_n_cpus(), MAX_PROCESSES, len(missing))
+    if not sys.executable:  # Python is a part of another program
+        n_processes = 1
     command = [sys.executable, "-m", "rembrandt.kernels.compiling"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     helpers = []
