@@ -16,6 +16,8 @@ from rembrandt.linalg.blocks import spans
 
 Hashes = NDArray[np.uint64]
 
+# Seed of the codes of labels; those of features, and of vectors beside them, have the first seeds.
+LABEL_SEED = 1 << 20
 # Texts that are hashed at a time.
 HASHED_TEXTS = 4096
 # Constants of SplitMix64, whose output for neighbouring numbers is unrelated.
@@ -42,14 +44,14 @@ def row_hashes(data: Examples) -> Hashes:
     """Return a hash of everything that a fit reads of each row."""
     vectors = [block[:] for block in data.vectors]
     hashes = _mixed(content_groups(data.X[:], None, vectors))
-    label_codes = np.random.default_rng(0).standard_normal(data.n_labels)
+    label_codes = np.random.default_rng(LABEL_SEED).standard_normal(data.n_labels)
     columns: list[Any] = [data.Y @ label_codes]
     for values in (data.weights, data.groups, data.times):
         if values is not None:
             columns.append(values)
     for values in columns:
         bits = np.ascontiguousarray(values + 0.0, dtype=np.float64).view(np.uint64)
-        hashes = _mixed(hashes ^ _mixed(bits))
+        hashes = _mixed(hashes ^ bits)
     if data.texts is not None:
         hashes = _mixed(hashes ^ _text_hashes(data.texts))
     return hashes
