@@ -23,6 +23,7 @@ MODULES = (
     "rembrandt.features.terms",
     "rembrandt.linalg.bisection",
     "rembrandt.linalg.cluster_search",
+    "rembrandt.linalg.dense",
     "rembrandt.linalg.hinge",
     "rembrandt.linalg.inverted",
     "rembrandt.linalg.ranking",

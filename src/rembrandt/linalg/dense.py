@@ -41,7 +41,12 @@ def row_products(A: Array, B: Array) -> Array:
     return out
 
 
-@kernel(fastmath={"contract"}, error_model="numpy")
+@kernel(
+    "void(float32[:,::1], float32[:,::1], float32[:,::1], float32[:,::1], int64, int64, int64, "
+    "int64)",
+    fastmath={"contract"},
+    error_model="numpy",
+)
 def _multiply(
     A: Array, B: Array, out: Array, sums: Array, start: int, stop: int, left: int, right: int
 ) -> None:
