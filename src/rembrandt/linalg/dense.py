@@ -68,10 +68,11 @@ def _multiply(
         a1 = A[min(row + 1, last)]
         a2 = A[min(row + 2, last)]
         a3 = A[min(row + 3, last)]
-        s0[:] = 0
-        s1[:] = 0
-        s2[:] = 0
-        s3[:] = 0
+        for j in range(m):
+            s0[j] = 0
+            s1[j] = 0
+            s2[j] = 0
+            s3[j] = 0
         for i in range(0, k - 1, 2):
             even = B[i, left:right]
             odd = B[i + 1, left:right]
@@ -95,10 +96,6 @@ def _multiply(
                 s1[j] += a1[k - 1] * even[j]
                 s2[j] += a2[k - 1] * even[j]
                 s3[j] += a3[k - 1] * even[j]
-        out[row, left:right] = s0
-        if row + 1 < stop:
-            out[row + 1, left:right] = s1
-        if row + 2 < stop:
-            out[row + 2, left:right] = s2
-        if row + 3 < stop:
-            out[row + 3, left:right] = s3
+        for number in range(min(4, stop - row)):
+            for j in range(m):
+                out[row + number, left + j] = sums[number, j]

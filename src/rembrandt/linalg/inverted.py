@@ -21,7 +21,8 @@ UNCONDITIONAL_CLUSTERS = 3
 
 # Types of CSR arrays, as they are declared.
 _CSR = "Tuple((int64[::1], uint32[::1], float32[::1]))"
-_POSITIONS = ("uint16[::1]", "int32[::1]")
+# Of positions within a cluster; clusters with more labels have another variant, compiled on demand.
+_POSITIONS = "uint16[::1]"
 
 # Rows with the same cluster from which its features are laid out instead of searched.
 MIN_ROWS_TO_LAY_OUT = 8
@@ -103,11 +104,8 @@ def _count_lists(
 
 
 @kernel(
-    *(
-        f"void({_CSR}, int64[::1], {positions}, UniTuple(int64[::1], 3), int32[::1], int64[::1], "
-        f"{positions}, float32[::1])"
-        for positions in _POSITIONS
-    ),
+    f"void({_CSR}, int64[::1], {_POSITIONS}, UniTuple(int64[::1], 3), int32[::1], int64[::1], "
+    f"{_POSITIONS}, float32[::1])",
     error_model="numpy",
 )
 def _fill_lists(
@@ -176,13 +174,10 @@ def best_members(
 
 
 @kernel(
-    *(
-        f"void({_CSR}, int64, int64[:,::1], float32[:,::1], int64, int64, UniTuple(int64[::1], 2), "
-        f"Tuple((int64[::1], int32[::1], int64[::1], {positions}, float32[::1])), float32[::1], "
-        "float64, Tuple((int32[::1], float32[::1], int64[::1], int64[::1])), int64[:,::1], "
-        "float32[:,::1])"
-        for positions in _POSITIONS
-    ),
+    f"void({_CSR}, int64, int64[:,::1], float32[:,::1], int64, int64, UniTuple(int64[::1], 2), "
+    f"Tuple((int64[::1], int32[::1], int64[::1], {_POSITIONS}, float32[::1])), float32[::1], "
+    "float64, Tuple((int32[::1], float32[::1], int64[::1], int64[::1])), int64[:,::1], "
+    "float32[:,::1])",
     error_model="numpy",
 )
 def _search_clusters(
