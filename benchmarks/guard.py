@@ -171,7 +171,7 @@ def digest_of_kernels(tree: Path) -> str:
     digest = hashlib.sha256()
     for file in sorted((tree / "src").rglob("*.py")):
         content = file.read_bytes()
-        if b"numba" in content:
+        if b"numba" in content or b"rembrandt.kernels" in content:
             digest.update(content)
     return digest.hexdigest()[:16]
 

@@ -16,8 +16,9 @@ ARCHITECTURE = REPOSITORY / "docs/architecture.md"
 # The order of docs/architecture.md. A room may import from those in the lines above it, and from
 # its own line.
 ROOMS = (
-    ("errors", "progress", "checks", "memory"),
+    ("errors", "progress", "checks", "memory", "scikit"),
     ("settings",),
+    ("kernels",),
     ("linalg",),
     ("storage",),
     ("metrics",),

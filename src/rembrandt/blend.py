@@ -29,6 +29,7 @@ import numpy as np
 from rembrandt.errors import StorageError
 from rembrandt.linalg import Array
 from rembrandt.linalg.ranking import look_up, rank
+from rembrandt.linalg.threads import own_threads
 from rembrandt.parts.protocol import Labels, Part
 from rembrandt.storage.arrays import finite, positive
 
@@ -555,6 +556,13 @@ def newton(
     With ``sizes``, rows of the design belong to groups of these sizes, and the members of a group
     compete with each other and with "none of them": a conditional logit.
     """
+    with own_threads():  # the products are small
+        return _newton(design, y, sizes, importance, start)
+
+
+def _newton(
+    design: Array, y: Array, sizes: Array | None, importance: Array | None, start: Array | None
+) -> Array:
     penalty = np.full(design.shape[1], PENALTY)
     penalty[-1] = 1e-6
     if start is None:

@@ -8,6 +8,7 @@ import typer
 from rembrandt import __version__
 from rembrandt.cli import (
     annif,
+    compiling,
     data,
     demo,
     embed,
@@ -43,6 +44,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "map": explore.map_labels,
     "report": explore.write_report,
     "serve": serve.serve,
+    "compile": compiling.compile_now,
 }
 DATA_VERBS: dict[str, Callable[..., None]] = {
     "list": data.list_sets,

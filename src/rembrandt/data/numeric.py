@@ -7,8 +7,9 @@ readers then say in Python what was found there and what was expected.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rembrandt.kernels import inner_kernel, kernel
 
 # Why a compiled parser stopped.
 FINE = 0
@@ -53,13 +54,13 @@ class NumericRows(NamedTuple):
     position: int
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def is_blank(byte: int) -> bool:
     """Whether a byte separates the words of a line."""
     return byte in (_SPACE, _TAB, _RETURN)
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def skip_blanks(buffer: Any, i: int) -> int:
     """The first position from ``i`` on that is not blank."""
     while i < buffer.size and is_blank(buffer[i]):
@@ -67,7 +68,7 @@ def skip_blanks(buffer: Any, i: int) -> int:
     return i
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def identifier(buffer: Any, i: int, end: int) -> tuple[int, int]:
     """The non-negative integer at ``i`` and where it ends; it ends at ``i`` when there is none."""
     value = 0
@@ -78,7 +79,7 @@ def identifier(buffer: Any, i: int, end: int) -> tuple[int, int]:
     return value, i
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def number(buffer: Any, i: int, end: int) -> tuple[float, int]:
     """The decimal number at ``i`` and where it ends; it ends at ``i`` when there is none."""
     start = i
@@ -143,23 +144,31 @@ def parse_rows(chunk: bytes, n_labels: int, n_features: int) -> NumericRows:
     max_rows = chunk.count(b"\n") + 1
     max_labels = chunk.count(b",") + max_rows
     max_features = chunk.count(b":")
-    return _parse_rows(buffer, n_labels, n_features, max_rows, max_labels, max_features)
+    starts = np.empty(max_rows, dtype=np.int64)
+    counts = np.empty((2, max_rows), dtype=np.int64)
+    labels = np.empty(max_labels, dtype=np.int32)
+    features = np.empty(max_features, dtype=np.int32)
+    values = np.empty(max_features, dtype=np.float32)
+    row, n, m, error, at = _parse_rows(
+        buffer, n_labels, n_features, starts, counts, labels, features, values
+    )
+    return NumericRows(
+        starts[:row], counts[:, :row], labels[:n], features[:m], values[:m], error, at
+    )
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _parse_rows(
     buffer: Any,
     n_labels: int,
     n_features: int,
-    max_rows: int,
-    max_labels: int,
-    max_features: int,
+    starts: Any,
+    counts: Any,
+    labels: Any,
+    features: Any,
+    values: Any,
 ) -> Any:
-    starts = np.empty(max_rows, np.int64)
-    counts = np.empty((2, max_rows), np.int64)
-    labels = np.empty(max_labels, np.int32)
-    features = np.empty(max_features, np.int32)
-    values = np.empty(max_features, np.float32)
+    """Return the numbers of rows, labels and features, and why and where it stopped."""
     size = buffer.size
     row = 0
     n = 0  # labels so far
@@ -233,6 +242,4 @@ def _parse_rows(
         counts[1, row] = m - first_feature
         row += 1
         i += 1
-    return NumericRows(
-        starts[:row], counts[:, :row], labels[:n], features[:m], values[:m], error, at
-    )
+    return row, n, m, error, at

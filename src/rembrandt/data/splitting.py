@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -26,6 +25,7 @@ from rembrandt.data.parquet import open_parquet
 from rembrandt.data.reader import read_parts
 from rembrandt.data.splits import RowIndices, draw_rows, latest_rows
 from rembrandt.errors import DataError
+from rembrandt.kernels import kernel
 from rembrandt.progress import Report, silent
 from rembrandt.storage.atomic import atomic_file
 
@@ -83,7 +83,7 @@ def stratified_rows(
     return np.flatnonzero(~is_second), np.flatnonzero(is_second)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _assign(order: Any, indptr: Any, indices: Any, counts: Any, fraction: float) -> Any:
     """Whether each row is in the second part; ``counts`` are the examples of each label."""
     n = len(order)

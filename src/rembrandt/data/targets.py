@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 
 from rembrandt.data.arrays import (
     LABEL_CONTAINERS,
@@ -31,6 +29,7 @@ from rembrandt.data.labels import LabelIndex, as_labels
 from rembrandt.data.separators import unsplit_labels, warn_missing_words
 from rembrandt.errors import DataError, RembrandtWarning
 from rembrandt.linalg.validation import refusals
+from rembrandt.scikit import check_classification_targets, column_or_1d
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import secrets
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rembrandt.data.numeric import FINE, LARGEST_VALUE, is_blank, number, skip_blanks
 from rembrandt.features.terms import hash_span, mix
+from rembrandt.kernels import inner_kernel, kernel
 
 # Why the parser stopped; ``FINE`` is zero.
 BAD_IMPORTANCE = 1
@@ -51,7 +51,7 @@ class VwRows(NamedTuple):
     position: int
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def _word_end(buffer: Any, i: int) -> int:
     """Where the word at ``i`` ends: at a blank, a bar or the end of the line."""
     while i < buffer.size and not (
@@ -61,7 +61,7 @@ def _word_end(buffer: Any, i: int) -> int:
     return i
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def _find(buffer: Any, byte: int, start: int, end: int) -> int:
     """Where a byte first occurs, or ``end``."""
     for i in range(start, end):
@@ -70,7 +70,7 @@ def _find(buffer: Any, byte: int, start: int, end: int) -> int:
     return end
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def _value(buffer: Any, colon: int, end: int) -> float:
     """The number between a colon and the end of its word.
 
@@ -92,10 +92,30 @@ def parse(chunk: bytes) -> VwRows:
     max_labels = chunk.count(b",") + max_rows
     n_blanks = int(np.count_nonzero(buffer <= _SPACE))
     max_features = n_blanks + chunk.count(b"|") + 2
-    return _parse(buffer, _SEED, max_rows, max_labels, max_features)
+    counts = np.empty((2, max_rows), dtype=np.int64)
+    weights = np.empty(max_rows, dtype=np.float32)
+    labels = np.empty(max_labels, dtype=np.uint64)
+    label_spans = np.empty((max_labels, 2), dtype=np.int64)
+    features = np.empty(max_features, dtype=np.uint64)
+    feature_spans = np.empty((max_features, 4), dtype=np.int64)
+    values = np.empty(max_features, dtype=np.float32)
+    rows, n, m, error, at = _parse(
+        buffer, _SEED, counts, weights, labels, label_spans, features, feature_spans, values
+    )
+    return VwRows(
+        counts[:, :rows],
+        weights[:rows],
+        labels[:n],
+        label_spans[:n],
+        features[:m],
+        feature_spans[:m],
+        values[:m],
+        error,
+        at,
+    )
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def _before_bar(buffer: Any, hash_seed: Any, i: int, labels: Any, spans: Any, n_labels: int) -> Any:
     """Read labels, an importance and a tag up to the bar.
 
@@ -136,15 +156,19 @@ def _before_bar(buffer: Any, hash_seed: Any, i: int, labels: Any, spans: Any, n_
     return i, importance, n_labels, error, start
 
 
-@njit(nogil=True, cache=True)
-def _parse(buffer: Any, hash_seed: Any, max_rows: int, max_labels: int, max_features: int) -> Any:
-    counts = np.empty((2, max_rows), np.int64)
-    weights = np.empty(max_rows, np.float32)
-    labels = np.empty(max_labels, np.uint64)
-    label_spans = np.empty((max_labels, 2), np.int64)
-    features = np.empty(max_features, np.uint64)
-    feature_spans = np.empty((max_features, 4), np.int64)
-    values = np.empty(max_features, np.float32)
+@kernel()
+def _parse(
+    buffer: Any,
+    hash_seed: Any,
+    counts: Any,
+    weights: Any,
+    labels: Any,
+    label_spans: Any,
+    features: Any,
+    feature_spans: Any,
+    values: Any,
+) -> Any:
+    """Return the numbers of rows, labels and features, and why and where it stopped."""
     rows = 0
     n = 0  # labels so far
     m = 0  # features so far
@@ -197,14 +221,4 @@ def _parse(buffer: Any, hash_seed: Any, max_rows: int, max_labels: int, max_feat
         counts[0, rows] = n - first_label
         counts[1, rows] = m - first_feature
         rows += 1
-    return VwRows(
-        counts[:, :rows],
-        weights[:rows],
-        labels[:n],
-        label_spans[:n],
-        features[:m],
-        feature_spans[:m],
-        values[:m],
-        error,
-        at,
-    )
+    return rows, n, m, error, at

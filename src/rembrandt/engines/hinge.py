@@ -15,7 +15,7 @@ from rembrandt.engines.shards import Executor
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.hinge import Pool, compact_pool, squared_hinge
-from rembrandt.linalg.sparse import as_csr, unit_rows
+from rembrandt.linalg.sparse import as_csr, short_indices, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
 
@@ -188,15 +188,14 @@ class Nodes:
             _, nodes = group[0]
             pools.append(self.pool(self.parent[nodes[0]]))
         X, rows_of_X = source.read(pools)
+        arrays = (X.indptr.astype(np.int64, copy=False), short_indices(X), X.data)
 
         def compact(rows: Array) -> tuple[Pool, Array]:
             positions = rows
             if rows_of_X is not None:
                 positions = np.searchsorted(rows_of_X, rows).astype(np.int32)
             with space.borrowed() as position:
-                return compact_pool(
-                    (X.indptr, X.indices, X.data), positions, self.costs[rows], position
-                )
+                return compact_pool(arrays, positions, self.costs[rows], position)
 
         def fit_piece(number: int, nodes: Array, rows: Array, pool: Pool, features: Array) -> None:
             keep(number, self._fit_piece(nodes, rows, pool, features))

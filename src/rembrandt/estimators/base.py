@@ -5,12 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_sample_weight,
-    validate_data,
-)
 
 from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
@@ -21,6 +15,12 @@ from rembrandt.data.views import is_blocks
 from rembrandt.errors import DataError
 from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.linalg.validation import MIN_VALUE, bounded_values, check_sparse, refusals
+from rembrandt.scikit import (
+    BaseEstimator,
+    _check_feature_names,
+    _check_sample_weight,
+    validate_data,
+)
 
 # Weights below this share of the largest one count as zero: sums in double precision lose them.
 MIN_RELATIVE_WEIGHT = 1e-15

@@ -10,15 +10,13 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
 from rembrandt.data.arrays import move_columns
 from rembrandt.data.examples import Examples, numbered
 from rembrandt.data.labels import LabelIndex, Title, as_labels, check_titles, titles_of
+from rembrandt.data.ordering import in_canonical_order
 from rembrandt.data.rows import array_digest, as_rows, is_rows
 from rembrandt.data.targets import (
     Targets,
@@ -72,6 +70,7 @@ from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.planning import fixed_settings, resolve
 from rembrandt.predict import all_probabilities, answer, indicator, log_odds
 from rembrandt.progress import Report, bars, silent
+from rembrandt.scikit import ClassifierMixin, available_if, check_is_fitted
 from rembrandt.search import SearchResult, Watch, search, unwatched
 from rembrandt.settings import Preset
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
@@ -954,6 +953,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         X = read_once(X)
         # Refuse an unknown device before any work.
         backend_for(self.device, X if is_rows(X) else None)
+        from rembrandt.kernels.compiling import compile_kernels  # loads numba
+
+        compile_kernels(report)
         blocks = X if is_blocks(X) else (X,)
         features = blocks[0]
         # A store remembers how its texts became features.
@@ -984,6 +986,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         settings: ModelSettings | None = None,
     ) -> None:
         """Search, and fit the model to all examples."""
+        data = in_canonical_order(data)
         backend = backend_for(self.device, data.X)
         resolved = settings
         is_given = settings is not None

@@ -4,8 +4,6 @@ from dataclasses import fields
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.checks import seed_of
 from rembrandt.data.examples import Examples
@@ -30,6 +28,7 @@ from rembrandt.parts.embedding.settings import (
 )
 from rembrandt.parts.embedding.solve import certificate
 from rembrandt.progress import bars
+from rembrandt.scikit import ClassNamePrefixFeaturesOutMixin, TransformerMixin, check_is_fitted
 
 
 class LabelEmbedder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator):

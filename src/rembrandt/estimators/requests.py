@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_array, check_is_fitted
 
 from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
@@ -28,6 +27,7 @@ from rembrandt.linalg.validation import bounded_values, check_sparse, refusals
 from rembrandt.model.model import Model
 from rembrandt.predict import Request, answer
 from rembrandt.progress import Report, silent
+from rembrandt.scikit import check_array, check_is_fitted
 
 if TYPE_CHECKING:
     from rembrandt.estimators.classifier import RembrandtClassifier

@@ -4,12 +4,12 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.features.terms import text_lengths
+from rembrandt.kernels import kernel
 
 _INITIAL_SLOTS = 1 << 10  # of a vocabulary; a power of two, as slots are found with a bit mask
 
@@ -38,17 +38,33 @@ class Vocabulary:
 
     def learn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The number of every hash; new hashes get the next numbers."""
-        self._keys, self._numbers, self._size, numbers = _learn(
-            self._keys, self._numbers, self._factor, self._size, hashes
-        )
-        return numbers
+        numbers = np.empty(len(hashes), dtype=np.int32)
+        done = 0
+        while True:
+            self._size, done = _learn(
+                self._keys, self._numbers, self._factor, self._size, hashes, done, numbers
+            )
+            if done == len(hashes):
+                return numbers
+            self._double()
+
+    def _double(self) -> None:
+        """Move to a table with twice as many slots."""
+        n_slots = 2 * len(self._keys)
+        keys = np.zeros(n_slots, dtype=np.uint64)
+        numbers = np.full(n_slots, -1, dtype=np.int32)
+        _move(self._keys, self._numbers, self._factor, keys, numbers)
+        self._keys = keys
+        self._numbers = numbers
 
     def numbers(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The number of every hash, or -1 where it is unknown."""
-        return _numbers(self._keys, self._numbers, self._factor, hashes)
+        result = np.empty(len(hashes), dtype=np.int32)
+        _look_up(self._keys, self._numbers, self._factor, hashes, result)
+        return result
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _slot(keys: Any, numbers: Any, factor: Any, key: Any) -> Any:
     """The slot that holds the key, or the free one where it belongs."""
     mask = np.uint64(len(keys) - 1)
@@ -59,43 +75,42 @@ def _slot(keys: Any, numbers: Any, factor: Any, key: Any) -> Any:
     return slot
 
 
-@nb.njit(nogil=True, cache=True)
-def _learn(keys: Any, numbers: Any, factor: Any, size: int, hashes: Any) -> Any:
-    """Number the hashes; returns the table, which may have grown, its size and the numbers."""
-    result = np.empty(len(hashes), np.int32)
-    for i in range(len(hashes)):
+@kernel("(uint64[::1], int32[::1], uint64, int64, uint64[::1], int64, int32[::1])")
+def _learn(
+    keys: Any, numbers: Any, factor: Any, size: int, hashes: Any, begin: int, result: Any
+) -> tuple[int, int]:
+    """Number the hashes from ``begin`` on until the table is half full.
+
+    Return the number of keys, and where it stopped.
+    """
+    for i in range(begin, hashes.shape[0]):
         slot = _slot(keys, numbers, factor, hashes[i])
         if numbers[slot] < 0:
-            if 2 * size >= len(keys):
-                keys, numbers = _doubled(keys, numbers, factor)
-                slot = _slot(keys, numbers, factor, hashes[i])
+            if 2 * size >= keys.shape[0]:
+                return size, i
             keys[slot] = hashes[i]
             numbers[slot] = size
             size += 1
         result[i] = numbers[slot]
-    return keys, numbers, size, result
+    return size, hashes.shape[0]
 
 
-@nb.njit(nogil=True, cache=True)
-def _doubled(keys: Any, numbers: Any, factor: Any) -> Any:
-    """The same table with twice as many slots."""
-    new_keys = np.zeros(2 * len(keys), np.uint64)
-    new_numbers = np.full(2 * len(keys), -1, np.int32)
-    for old in range(len(keys)):
+@kernel("void(uint64[::1], int32[::1], uint64, uint64[::1], int32[::1])")
+def _move(keys: Any, numbers: Any, factor: Any, new_keys: Any, new_numbers: Any) -> None:
+    """Put all keys into another table."""
+    for old in range(keys.shape[0]):
         if numbers[old] >= 0:
             slot = _slot(new_keys, new_numbers, factor, keys[old])
             new_keys[slot] = keys[old]
             new_numbers[slot] = numbers[old]
-    return new_keys, new_numbers
 
 
-@nb.njit(nogil=True, cache=True)
-def _numbers(keys: Any, numbers: Any, factor: Any, hashes: Any) -> Any:
-    result = np.empty(len(hashes), np.int32)
-    for i in range(len(hashes)):
+@kernel("void(uint64[::1], int32[::1], uint64, uint64[::1], int32[::1])")
+def _look_up(keys: Any, numbers: Any, factor: Any, hashes: Any, result: Any) -> None:
+    """Write the number of every hash, -1 where it is unknown."""
+    for i in range(hashes.shape[0]):
         slot = _slot(keys, numbers, factor, hashes[i])
         result[i] = numbers[slot]
-    return result
 
 
 class Counts(NamedTuple):
@@ -128,17 +143,30 @@ def count(
     return counts._replace(columns=occurring[counts.columns].astype(np.int32)), first
 
 
-@nb.njit(nogil=True, cache=True)
-def _count(numbers: Any, ends: Any, n_numbers: int) -> Any:
-    columns = np.empty(len(numbers), np.int32)
-    counts = np.empty(len(numbers), np.int32)
-    first = np.empty(len(numbers), np.int64)
-    row_ends = np.empty(len(ends), np.int64)
-    # The last entry of each number; it is valid if it belongs to this document.
-    last = np.full(n_numbers, -1, np.int64)
+def _count(
+    numbers: NDArray[np.int32], ends: NDArray[np.int64], n_numbers: int
+) -> tuple[Counts, NDArray[np.int64]]:
+    """Count with an array over all numbers."""
+    columns = np.empty(len(numbers), dtype=np.int32)
+    counts = np.empty(len(numbers), dtype=np.int32)
+    first = np.empty(len(numbers), dtype=np.int64)
+    row_ends = np.empty(len(ends), dtype=np.int64)
+    last = np.full(n_numbers, -1, dtype=np.int64)
+    n = _count_rows(numbers, ends.astype(np.int64), last, columns, counts, first, row_ends)
+    return Counts(row_ends, columns[:n].copy(), counts[:n].copy()), first[:n]
+
+
+@kernel("(int32[::1], int64[::1], int64[::1], int32[::1], int32[::1], int64[::1], int64[::1])")
+def _count_rows(
+    numbers: Any, ends: Any, last: Any, columns: Any, counts: Any, first: Any, row_ends: Any
+) -> int:
+    """Write the entries, and return how many there are.
+
+    ``last`` is the last entry of each number; it is valid if it belongs to the same document.
+    """
     n = 0
     begin = 0
-    for document in range(len(ends)):
+    for document in range(ends.shape[0]):
         row_begin = n
         for i in range(begin, ends[document]):
             number = numbers[i]
@@ -154,42 +182,60 @@ def _count(numbers: Any, ends: Any, n_numbers: int) -> Any:
                 n += 1
         begin = ends[document]
         row_ends[document] = n
-    return Counts(row_ends, columns[:n].copy(), counts[:n].copy()), first[:n]
+    return n
 
 
-@nb.njit(nogil=True, cache=True)
-def tally(columns: Any, counts: Any, statistics: Any, min_documents: int) -> Any:
+def tally(
+    columns: NDArray[np.int32],
+    counts: NDArray[np.int32],
+    statistics: NDArray[np.float64],
+    min_documents: int,
+) -> NDArray[np.int64]:
     """Add counts to the document frequency and the total of each term.
 
     Returns where in ``columns`` a term reached a document frequency of ``min_documents``.
     """
-    reached = np.empty(len(columns), np.int64)
+    reached = np.empty(len(columns), dtype=np.int64)
+    n = _tally(columns, counts, statistics, min_documents, reached)
+    return reached[:n]
+
+
+@kernel("(int32[::1], int32[::1], float64[:,::1], int64, int64[::1])")
+def _tally(columns: Any, counts: Any, statistics: Any, min_documents: int, reached: Any) -> int:
+    """Add the counts; return how many terms reached the number of documents."""
     n = 0
-    for i in range(len(columns)):
+    for i in range(columns.shape[0]):
         statistics[0, columns[i]] += 1
         statistics[1, columns[i]] += counts[i]
         if statistics[0, columns[i]] == min_documents:
             reached[n] = i
             n += 1
-    return reached[:n]
+    return n
 
 
-@nb.njit(nogil=True, cache=True)
-def weigh(ends: Any, columns: Any, weights: Any, factors: Any) -> None:
-    """Turn each count t into (1 + ln t)·factor, in place.
+def weigh(matrix: sparse.csr_array, factors: NDArray[np.float32]) -> sparse.csr_array:
+    """Turn each count t into (1 + ln t)·factor.
 
     Every row that is not empty is scaled to unit Euclidean length.
     """
-    begin = 0
-    for end in ends:
+    weights = matrix.data.astype(np.float32)
+    indptr = matrix.indptr.astype(np.int64, copy=False)
+    indices = matrix.indices.astype(np.int32, copy=False)
+    _weigh(indptr, indices, weights, factors)
+    return sparse.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+@kernel("void(int64[::1], int32[::1], float32[::1], float32[::1])")
+def _weigh(indptr: Any, columns: Any, weights: Any, factors: Any) -> None:
+    """Weigh the counts in place."""
+    for row in range(indptr.shape[0] - 1):
         squares = 0.0
-        for i in range(begin, end):
+        for i in range(indptr[row], indptr[row + 1]):
             weight = (1.0 + np.log(weights[i])) * factors[columns[i]]
             squares += weight * weight
             weights[i] = weight
-        for i in range(begin, end):
+        for i in range(indptr[row], indptr[row + 1]):
             weights[i] /= np.sqrt(squares)
-        begin = end
 
 
 def chunks(documents: list[str], size: int) -> Iterator[tuple[int, int]]:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from rembrandt.kernels import inner_kernel, kernel
 
 SPACE = 32  # code point of the space that joins words and pads them
 SEED = np.uint64(0x51ED270B9F652295)  # state of a hash before its first value
@@ -22,6 +23,7 @@ _FACTOR = np.uint64(
 )  # odd, so that the product is a bijection: 2⁶⁴ / golden ratio
 _HALF_BITS = np.uint64(32)  # the upper half is folded into the lower one
 _N_CODE_POINTS = 0x110000  # Unicode ends here
+_POINTS = "Array(uint32, 1, 'C', True)"  # type of code points, which nobody may change
 
 
 class Terms(NamedTuple):
@@ -73,14 +75,39 @@ def words(
     """
     points, ends = join(texts)
     is_word = code_points_matching(r"\w")
-    tokens: Terms = _words(points, ends, is_word)
+    tokens = _single_words(points, ends, is_word)
     if stop is not None:
         tokens = _without(tokens, stop)
     if largest == 1:
         return tokens
-    return _word_ngrams(
-        points, tokens.hashes, tokens.ends, tokens.starts, tokens.stops, smallest, largest
+    terms = _room(len(tokens.hashes) * (largest - smallest + 1), len(ends))
+    n = _word_ngrams(points, tokens, smallest, largest, terms)
+    return _filled(terms, n)
+
+
+def _room(n_terms: int, n_documents: int) -> Terms:
+    """Return arrays with room for terms."""
+    return Terms(
+        hashes=np.empty(n_terms, dtype=np.uint64),
+        ends=np.empty(n_documents, dtype=np.int64),
+        starts=np.empty(n_terms, dtype=np.int64),
+        stops=np.empty(n_terms, dtype=np.int64),
     )
+
+
+def _filled(terms: Terms, n: int) -> Terms:
+    """Return the first ``n`` terms, where there is room for more."""
+    return Terms(terms.hashes[:n], terms.ends, terms.starts[:n], terms.stops[:n])
+
+
+def _single_words(
+    points: NDArray[np.uint32], ends: NDArray[np.int64], is_word: NDArray[np.bool_]
+) -> Terms:
+    """Return the single words; ``ends`` is where each document ends in ``points``."""
+    # Words are at least one character apart.
+    terms = _room(len(points) // 2 + len(ends) + 1, len(ends))
+    n = _words(points, ends, is_word, terms.hashes, terms.ends, terms.starts, terms.stops)
+    return _filled(terms, n)
 
 
 def _without(tokens: Terms, stop: NDArray[np.uint64]) -> Terms:
@@ -102,16 +129,21 @@ def char_ngrams(texts: Sequence[str], smallest: int, largest: int) -> Terms:
     """
     points, ends = join(texts)
     is_space = code_points_matching(r"\s")
-    return _char_ngrams(points, ends, is_space, smallest, largest)
+    # A word of one letter has three 1-grams.
+    terms = _room(3 * len(points) * (largest - smallest + 1), len(ends))
+    n = _char_ngrams(points, ends, is_space, smallest, largest, terms)
+    return _filled(terms, n)
 
 
 def hash_each(strings: Sequence[str]) -> NDArray[np.uint64]:
     """Return the hash of each string as a term."""
     points, ends = join(strings)
-    return _hash_each(points, ends)
+    hashes = np.empty(len(ends), dtype=np.uint64)
+    _hash_each(points, ends, hashes)
+    return hashes
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def mix(state: Any, value: Any) -> Any:
     """Mix one value into a hash.
 
@@ -121,25 +153,22 @@ def mix(state: Any, value: Any) -> Any:
     return state ^ (state >> _HALF_BITS)
 
 
-@nb.njit(nogil=True, cache=True)
-def hash_span(points: Any, start: int, stop: int, state: Any) -> Any:
+@inner_kernel()
+def hash_span(points: Any, start: Any, stop: Any, state: Any) -> Any:
     """Mix a span of values into a hash."""
     for i in range(start, stop):
         state = mix(state, points[i])
     return state
 
 
-@nb.njit(nogil=True, cache=True)
-def _words(points: Any, ends: Any, is_word: Any) -> Any:
-    """The single words; ``ends`` is where each document ends in ``points``."""
-    room = len(points) // 2 + len(ends) + 1  # words are at least one character apart
-    hashes = np.empty(room, np.uint64)
-    starts = np.empty(room, np.int64)
-    stops = np.empty(room, np.int64)
-    last = np.empty(len(ends), np.int64)
+@kernel(f"({_POINTS}, int64[::1], boolean[::1], uint64[::1], int64[::1], int64[::1], int64[::1])")
+def _words(
+    points: Any, ends: Any, is_word: Any, hashes: Any, last: Any, starts: Any, stops: Any
+) -> int:
+    """Write the single words, and return how many there are."""
     n = 0
     position = 0
-    for document in range(len(ends)):
+    for document in range(ends.shape[0]):
         while position < ends[document]:
             if not is_word[points[position]]:
                 position += 1
@@ -151,28 +180,22 @@ def _words(points: Any, ends: Any, is_word: Any) -> Any:
             hashes[n] = hash_span(points, starts[n], position, SEED)
             n += 1
         last[document] = n
-    return Terms(hashes[:n], last, starts[:n], stops[:n])
+    return n
 
 
-@nb.njit(nogil=True, cache=True)
-def _word_ngrams(
-    points: Any,
-    words: Any,
-    ends: Any,
-    word_starts: Any,
-    word_stops: Any,
-    smallest: int,
-    largest: int,
-) -> Any:
-    """N-grams of words; ``ends`` is the number of words up to the end of each document."""
-    room = len(words) * (largest - smallest + 1)
-    hashes = np.empty(room, np.uint64)
-    starts = np.empty(room, np.int64)
-    stops = np.empty(room, np.int64)
-    last = np.empty(len(ends), np.int64)
+@kernel()
+def _word_ngrams(points: Any, tokens: Any, smallest: int, largest: int, terms: Any) -> int:
+    """Write the n-grams of words, and return how many there are."""
+    words = tokens.hashes
+    ends = tokens.ends
+    word_starts = tokens.starts
+    word_stops = tokens.stops
+    hashes = terms.hashes
+    starts = terms.starts
+    stops = terms.stops
     n = 0
     begin = 0
-    for document in range(len(ends)):
+    for document in range(ends.shape[0]):
         for i in range(begin, ends[document]):
             state = words[i]
             for j in range(i, min(i + largest, ends[document])):
@@ -185,21 +208,24 @@ def _word_ngrams(
                     stops[n] = word_stops[j]
                     n += 1
         begin = ends[document]
-        last[document] = n
-    return Terms(hashes[:n], last, starts[:n], stops[:n])
+        terms.ends[document] = n
+    return n
 
 
-@nb.njit(nogil=True, cache=True)
-def _char_ngrams(points: Any, ends: Any, is_space: Any, smallest: int, largest: int) -> Any:
-    """N-grams of the characters of padded words; ``ends`` is where each document ends."""
-    room = 3 * len(points) * (largest - smallest + 1)  # a word of one letter has three 1-grams
-    hashes = np.empty(room, np.uint64)
-    starts = np.empty(room, np.int64)
-    stops = np.empty(room, np.int64)
-    last = np.empty(len(ends), np.int64)
+@kernel()
+def _char_ngrams(
+    points: Any, ends: Any, is_space: Any, smallest: int, largest: int, terms: Any
+) -> int:
+    """Write the n-grams of the characters of padded words, and return how many there are.
+
+    ``ends`` is where each document ends.
+    """
+    hashes = terms.hashes
+    starts = terms.starts
+    stops = terms.stops
     n = 0
     position = 0
-    for document in range(len(ends)):
+    for document in range(ends.shape[0]):
         while position < ends[document]:
             if is_space[points[position]]:
                 position += 1
@@ -225,16 +251,14 @@ def _char_ngrams(points: Any, ends: Any, is_space: Any, smallest: int, largest: 
                     n += 1
                 if size >= after - before:
                     break
-        last[document] = n
-    return Terms(hashes[:n], last, starts[:n], stops[:n])
+        terms.ends[document] = n
+    return n
 
 
-@nb.njit(nogil=True, cache=True)
-def _hash_each(points: Any, ends: Any) -> Any:
-    """The hash of each string; ``ends`` is where it ends in ``points``."""
-    hashes = np.empty(len(ends), np.uint64)
-    begin = 0
-    for i in range(len(ends)):
+@kernel(f"void({_POINTS}, int64[::1], uint64[::1])")
+def _hash_each(points: Any, ends: Any, hashes: Any) -> None:
+    """Write the hash of each string; ``ends`` is where it ends in ``points``."""
+    begin = np.int64(0)
+    for i in range(ends.shape[0]):
         hashes[i] = hash_span(points, begin, ends[i], SEED)
         begin = ends[i]
-    return hashes

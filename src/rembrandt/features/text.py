@@ -7,9 +7,6 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-from sklearn.utils.validation import check_is_fitted
 
 from rembrandt.errors import DataError
 from rembrandt.features import counting, spans, terms
@@ -17,6 +14,7 @@ from rembrandt.features.analysis import Analyzer, TermLearner
 from rembrandt.features.composition import composed
 from rembrandt.linalg.sparse import is_sparse
 from rembrandt.progress import Report, silent
+from rembrandt.scikit import BaseEstimator, TransformerMixin, check_is_fitted
 from rembrandt.storage.arrays import Arrays, checked, pack_strings, unpack_strings
 
 _MAX_NGRAM = 100  # words or characters in a term
@@ -428,16 +426,16 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def _weigh(self, X: sparse.csr_array) -> sparse.csr_array:
         """Turn counts into weights, and scale rows to unit length."""
         X.sort_indices()
-        weights = X.data.astype(np.float32)
         factors = np.ones(X.shape[1], dtype=np.float32) if self.weighting == "hashed" else self.idf_
-        counting.weigh(X.indptr[1:], X.indices, weights, factors)
-        return sparse.csr_array((weights, X.indices, X.indptr), shape=X.shape)
+        return counting.weigh(X, factors)
 
     def _stop_words(self) -> frozenset[str] | None:
         if self.stop_words is None:
             return None
         if self.stop_words == "english":
-            return ENGLISH_STOP_WORDS
+            from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+            return frozenset(ENGLISH_STOP_WORDS)
         return frozenset(map(composed, self.stop_words))
 
     def _ngram_range(self) -> tuple[int, int]:

@@ -1,12 +1,14 @@
 """Balanced clusters of rows by recursive bisection, without a distance matrix."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
+from rembrandt.kernels import inner_kernel, kernel
 from rembrandt.linalg import Array, Indices
+from rembrandt.linalg.selection import nth_smallest
+from rembrandt.linalg.sparse import short_indices
 from rembrandt.linalg.threads import Workspace, for_each
 
 # Rounds of two-means per cut, at most.
@@ -29,13 +31,15 @@ def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> Indices:
     n_rows, n_columns = A.shape
     order = np.arange(n_rows)
     bounds = np.array([0, n_rows])
+    indptr = A.indptr.astype(np.int64, copy=False)
+    indices = short_indices(A)
     centres = Workspace(lambda: np.zeros(n_columns, dtype=np.float32))
 
     def halve(start: int, middle: int, stop: int, cut_seed: int) -> None:
         rows = order[start:stop]
-        n_left = middle - start
+        space = tuple(HalvingSpace.of(rows))
         with centres.borrowed() as centre:
-            _halve(A.indptr, A.indices, A.data, rows, n_left, cut_seed, centre)
+            _halve(indptr, indices, A.data, rows, middle - start, cut_seed, centre, space)
 
     for level in range(depth):
         starts = bounds[:-1]
@@ -55,18 +59,52 @@ def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> Indices:
     return clusters
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+class HalvingSpace(NamedTuple):
+    """Work space for a cut."""
+
+    before: Array  # the rows, in their order before the cut
+    with_half: Array  # products of the rows with the sum of one half
+    with_all: Array  # products of the rows with the sum of all rows
+    nearness: Array  # how much nearer rows are to that half
+    sorted_part: Array
+    in_half: Array
+    now_in_half: Array
+
+    @classmethod
+    def of(cls, rows: Array) -> "HalvingSpace":
+        """Return the space for a cut of these rows."""
+        n_rows = len(rows)
+        numbers = np.empty((4, n_rows), dtype=np.float32)
+        sides = np.empty((2, n_rows), dtype=np.bool_)
+        return cls(rows.copy(), *numbers, *sides)
+
+
+@kernel(
+    "void(int64[::1], int32[::1], float32[::1], int64[::1], int64, int64, float32[::1], "
+    "Tuple((int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], "
+    "boolean[::1], boolean[::1])))",
+    error_model="numpy",
+)
 def _halve(
-    indptr: Array, indices: Array, data: Array, rows: Array, n_left: int, seed: int, centre: Array
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    rows: Array,
+    n_left: int,
+    seed: int,
+    centre: Array,
+    space: tuple[Array, ...],
 ) -> None:
     """Reorder ``rows`` in place so that the first ``n_left`` are one half.
 
-    ``centre`` is work space, a zero for each column, and is restored.
+    ``centre`` is work space, a zero for each column, and is restored; so is ``space``, whose fields
+    are those of `HalvingSpace`.
 
     With a the sum of one half and t that of all rows, a row's inner products with both give its
     products with either half, and their sums give the squared lengths: ``aᵀa = Σ xᵀa`` over the
     rows of the half. So a round reads every row once, and adds the few that change sides.
     """
+    before, with_half, with_all, nearness, sorted_part, in_half, now_in_half = space
     m = rows.shape[0]
     plus = np.float32(1)
     minus = np.float32(-1)
@@ -75,14 +113,12 @@ def _halve(
     opposite = (first + m // 2) % m
     _add(indptr, indices, data, rows[first], plus, centre)
     _add(indptr, indices, data, rows[opposite], minus, centre)
-    with_half = np.empty(m, np.float32)  # products of the rows with the sum of the half
     _dots(indptr, indices, data, rows, centre, with_half)
-    in_half = _nearest(with_half, n_left)
+    _mark_nearest(with_half, n_left, sorted_part, in_half)
 
     _set_to_zero(indptr, indices, rows, centre)
     for r in range(m):
         _add(indptr, indices, data, rows[r], plus, centre)
-    with_all = np.empty(m, np.float32)  # products of the rows with the sum of all rows
     _dots(indptr, indices, data, rows, centre, with_all)
     for r in range(m):
         if not in_half[r]:
@@ -100,8 +136,10 @@ def _halve(
                 at += with_all[r]
         half_scale = _inverse_root(aa)
         other_scale = _inverse_root(tt - 2 * at + aa)
-        nearness = half_scale * with_half - other_scale * (with_all - with_half)
-        now_in_half = _nearest(nearness, n_left)
+        for r in range(m):
+            with_other = with_all[r] - with_half[r]
+            nearness[r] = half_scale * with_half[r] - other_scale * with_other
+        _mark_nearest(nearness, n_left, sorted_part, now_in_half)
         n_changed = 0
         for r in range(m):
             if now_in_half[r] != in_half[r]:
@@ -110,29 +148,40 @@ def _halve(
                 else:
                     _add(indptr, indices, data, rows[r], minus, centre)
                 n_changed += 1
-        in_half = now_in_half
+                in_half[r] = now_in_half[r]
         if n_changed <= MAX_CHANGED_SHARE * m:
             break
 
     _set_to_zero(indptr, indices, rows, centre)
-    rows[:] = np.concatenate((rows[in_half], rows[~in_half]))
+    left = 0
+    right = n_left
+    for r in range(m):
+        if in_half[r]:
+            rows[left] = before[r]
+            left += 1
+        else:
+            rows[right] = before[r]
+            right += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _nearest(nearness: Array, n_left: int) -> Array:
+@inner_kernel(error_model="numpy")
+def _mark_nearest(nearness: Array, n_left: int, sorted_part: Array, marked: Array) -> None:
     """Mark the ``n_left`` rows with the largest values, the first ones among equal values."""
     m = nearness.shape[0]
-    limit = np.partition(nearness, m - n_left)[m - n_left]
-    marked = nearness > limit
-    n_missing = n_left - marked.sum()
+    for r in range(m):
+        sorted_part[r] = nearness[r]
+    limit = nth_smallest(sorted_part, m - n_left)
+    n_missing = n_left
+    for r in range(m):
+        marked[r] = nearness[r] > limit
+        n_missing -= marked[r]
     for r in range(m):
         if n_missing > 0 and nearness[r] == limit:
             marked[r] = True
             n_missing -= 1
-    return marked
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def _inverse_root(square: float) -> Any:
     """``1 / √square``, or zero where ``square`` is zero to rounding."""
     if square > MIN_SQUARED_LENGTH:
@@ -140,7 +189,7 @@ def _inverse_root(square: float) -> Any:
     return np.float32(0)
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@inner_kernel(fastmath={"contract", "reassoc"}, error_model="numpy")
 def _dots(
     indptr: Array, indices: Array, data: Array, rows: Array, centre: Array, out: Array
 ) -> None:
@@ -153,7 +202,7 @@ def _dots(
         out[r] = total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner_kernel(error_model="numpy")
 def _set_to_zero(indptr: Array, indices: Array, rows: Array, centre: Array) -> None:
     """Set the columns of ``rows`` to zero."""
     for row in rows:
@@ -161,7 +210,7 @@ def _set_to_zero(indptr: Array, indices: Array, rows: Array, centre: Array) -> N
             centre[indices[at]] = 0
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner_kernel(error_model="numpy")
 def _add(indptr: Array, indices: Array, data: Array, row: int, factor: Any, into: Array) -> None:
     """Add ``factor`` times a row to ``into``."""
     for at in range(indptr[row], indptr[row + 1]):

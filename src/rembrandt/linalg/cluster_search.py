@@ -1,22 +1,23 @@
 """Kernels of a search over clusters of columns for the largest inner products."""
 
 import numpy as np
-from numba import njit
 
+from rembrandt.kernels import inner_kernel, kernel
 from rembrandt.linalg import Array
 
 
-@njit(nogil=True, cache=True)
-def choose_clusters(bounds: Array, sizes: Array, wanted: int, visits: Array) -> None:
+@kernel()
+def choose_clusters(bounds: Array, sizes: Array, wanted: int, heap: Array, visits: Array) -> None:
     """Mark the clusters with the highest ``bounds`` of each row until they hold ``wanted`` labels.
 
-    A heap yields the few best in order, in a tenth of the time of a sort.
+    ``heap`` is work space, an integer for each cluster. A heap yields the few best in order, in a
+    tenth of the time of a sort.
     """
     n_clusters = sizes.shape[0]
-    heap = np.empty(n_clusters, np.int64)
     for i in range(bounds.shape[0]):
         row = bounds[i]
-        heap[:] = np.arange(n_clusters)
+        for cluster in range(n_clusters):
+            heap[cluster] = cluster
         for start in range(n_clusters // 2 - 1, -1, -1):
             _sink(heap, row, start, n_clusters)
         n_labels = 0
@@ -31,7 +32,7 @@ def choose_clusters(bounds: Array, sizes: Array, wanted: int, visits: Array) -> 
                 n_labels += sizes[cluster]
 
 
-@njit(nogil=True, cache=True)
+@inner_kernel()
 def _sink(heap: Array, key: Array, at: int, size: int) -> None:
     """Move the entry at ``at`` down until no entry below it has a larger key."""
     moved = heap[at]
@@ -49,7 +50,7 @@ def _sink(heap: Array, key: Array, at: int, size: int) -> None:
     heap[at] = moved
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def merge_best(
     seen: Array, bias: Array, labels: Array, rows: Array, best: Array, scores: Array
 ) -> None:
@@ -77,13 +78,16 @@ def merge_best(
             row_labels[at] = label
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def _comes_before(score: float, label: int, other_score: float, other_label: int) -> bool:
     """Whether a label has the higher score, or the same score and the lower number."""
     return score > other_score or (score == other_score and label < other_label)
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+@kernel(
+    "void(float32[:,::1], float32[:,::1], int64[:,::1], float32[:,::1])",
+    fastmath={"contract", "reassoc"},
+)
 def paired_scores(Phi: Array, columns: Array, at: Array, out: Array) -> None:
     """Score each row with the columns that ``at`` names for it; -inf where that is negative.
 

@@ -6,8 +6,8 @@ where that matters a row is multiplied by a loop with one order of additions.
 """
 
 import numpy as np
-from numba import njit
 
+from rembrandt.kernels import kernel
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.threads import for_each
@@ -32,38 +32,47 @@ def row_products(A: Array, B: Array) -> Array:
     A = np.ascontiguousarray(A, dtype=dtype)
     B = np.ascontiguousarray(B, dtype=dtype)
     out = np.empty((A.shape[0], B.shape[1]), dtype=dtype)
-    tasks = [
-        (A, B, out, rows.start, rows.stop, columns.start, columns.stop)
-        for rows in spans(A.shape[0], PRODUCT_BLOCK_ROWS)
-        for columns in spans(B.shape[1], PRODUCT_TILE_COLUMNS)
-    ]
+    tasks = []
+    for rows in spans(A.shape[0], PRODUCT_BLOCK_ROWS):
+        for columns in spans(B.shape[1], PRODUCT_TILE_COLUMNS):
+            sums = np.empty((4, columns.stop - columns.start), dtype=dtype)
+            tasks.append((A, B, out, sums, rows.start, rows.stop, columns.start, columns.stop))
     for_each(_multiply, tasks, small=A.shape[0] * B.size < 1 << 20)
     return out
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
-def _multiply(A: Array, B: Array, out: Array, start: int, stop: int, left: int, right: int) -> None:
+@kernel(
+    "void(float32[:,::1], float32[:,::1], float32[:,::1], float32[:,::1], int64, int64, int64, "
+    "int64)",
+    fastmath={"contract"},
+    error_model="numpy",
+)
+def _multiply(
+    A: Array, B: Array, out: Array, sums: Array, start: int, stop: int, left: int, right: int
+) -> None:
     """``out = A @ B`` for rows ``start`` to ``stop`` and columns ``left`` to ``right``.
 
     Four rows at a time: one load of B serves all four. A missing fourth row is replaced by another
-    one, so that every row goes through the same code.
+    one, so that every row goes through the same code. ``sums`` is work space,
+    four rows of sums.
     """
     k = A.shape[1]
     m = right - left
-    s0 = np.empty(m, dtype=out.dtype)
-    s1 = np.empty(m, dtype=out.dtype)
-    s2 = np.empty(m, dtype=out.dtype)
-    s3 = np.empty(m, dtype=out.dtype)
+    s0 = sums[0]
+    s1 = sums[1]
+    s2 = sums[2]
+    s3 = sums[3]
     for row in range(start, stop, 4):
         last = stop - 1
         a0 = A[row]
         a1 = A[min(row + 1, last)]
         a2 = A[min(row + 2, last)]
         a3 = A[min(row + 3, last)]
-        s0[:] = 0
-        s1[:] = 0
-        s2[:] = 0
-        s3[:] = 0
+        for j in range(m):
+            s0[j] = 0
+            s1[j] = 0
+            s2[j] = 0
+            s3[j] = 0
         for i in range(0, k - 1, 2):
             even = B[i, left:right]
             odd = B[i + 1, left:right]
@@ -87,10 +96,6 @@ def _multiply(A: Array, B: Array, out: Array, start: int, stop: int, left: int, 
                 s1[j] += a1[k - 1] * even[j]
                 s2[j] += a2[k - 1] * even[j]
                 s3[j] += a3[k - 1] * even[j]
-        out[row, left:right] = s0
-        if row + 1 < stop:
-            out[row + 1, left:right] = s1
-        if row + 2 < stop:
-            out[row + 2, left:right] = s2
-        if row + 3 < stop:
-            out[row + 3, left:right] = s3
+        for number in range(min(4, stop - row)):
+            for j in range(m):
+                out[row + number, left + j] = sums[number, j]

@@ -19,12 +19,16 @@ not. Neighbours should be unrelated, so rows are expected in random order.
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from rembrandt.kernels import inner_kernel, kernel
 from rembrandt.linalg import Array, Arrays
 
 # CSR arrays, CSC arrays, sums of the columns times the costs, and the costs of the examples.
 Pool = tuple[Arrays, Arrays, Array, Array]
+
+# Types of CSR arrays and of a pool, as they are declared.
+_CSR = "Tuple((int64[::1], int32[::1], float32[::1]))"
+_POOL = f"Tuple(({_CSR}, {_CSR}, float32[::1], float32[::1]))"
 
 # Active rows up to this number fit in the cache and are visited one by one; more in runs.
 CACHED_ROWS = 2048
@@ -41,7 +45,7 @@ ACTIVE_SHARE = np.float32(0.5)
 # Share of the tolerance: an active example with a smaller gradient is skipped until the next round.
 SETTLED_SHARE = np.float32(0.1)
 
-# Entries of the first arrays for weights and for copied rows; both grow.
+# Entries of the first arrays for weights, which grow.
 INITIAL_ENTRIES = 1024
 
 # Columns of the state of an active row.
@@ -51,7 +55,6 @@ INVERSE_CURVATURE = 2
 MULTIPLIER = 3
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
 def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple[Pool, Array]:
     """Copy the ``rows`` of X over the features that they have; return the pool and those features.
 
@@ -59,16 +62,49 @@ def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple
     at the end, and the costs. ``position`` is work space, a -1 for each feature, and is restored.
     """
     indptr, indices, data = X
+    X = (indptr.astype(np.int64, copy=False), indices, data)
+    rows = rows.astype(np.int32, copy=False)
+    starts = np.append(0, np.cumsum(X[0][rows + 1] - X[0][rows]))
+    size = int(starts[-1])
+    max_width = min(size, len(position))
+    by_rows = (starts, np.empty(size, dtype=np.int32), np.empty(size, dtype=np.float32))
+    features = np.empty(max_width, dtype=np.int32)
+    tops = np.zeros(max_width + 1, dtype=np.int64)
+    free = np.empty(max_width, dtype=np.int64)
+    by_columns = (tops, np.empty(size, dtype=np.int32), np.empty(size, dtype=np.float32))
+    sums = np.zeros(max_width + 1, dtype=np.float32)
+    width = _compact(X, rows, costs, position, features, by_rows, by_columns, free, sums)
+    _, members, entries = by_columns
+    by_columns = (tops[: width + 1], members, entries)
+    return (by_rows, by_columns, sums[: width + 1], costs), features[:width].copy()
+
+
+@kernel(
+    f"({_CSR}, int32[::1], float32[::1], int32[::1], int32[::1], {_CSR}, {_CSR}, int64[::1], "
+    "float32[::1])",
+    error_model="numpy",
+)
+def _compact(
+    X: Arrays,
+    rows: Array,
+    costs: Array,
+    position: Array,
+    features: Array,
+    by_rows: Arrays,
+    by_columns: Arrays,
+    free: Array,
+    sums: Array,
+) -> int:
+    """Fill the arrays of a pool, and return its number of features.
+
+    ``free`` is work space: where the next entry of each column goes.
+    """
+    indptr, indices, data = X
+    starts, columns, values = by_rows
+    tops, members, entries = by_columns
     m = rows.shape[0]
-    starts = np.zeros(m + 1, np.int64)
-    for r in range(m):
-        starts[r + 1] = starts[r] + indptr[rows[r] + 1] - indptr[rows[r]]
-    size = starts[m]
 
     # Rows, with features numbered in the order of their first occurrence.
-    columns = np.empty(size, np.int32)
-    values = np.empty(size, np.float32)
-    features = np.empty(min(size, position.shape[0]), np.int32)
     width = 0
     fill = 0
     for r in range(m):
@@ -84,16 +120,12 @@ def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple
             fill += 1
 
     # The same entries by columns.
-    tops = np.zeros(width + 1, np.int64)
-    for at in range(size):
+    for at in range(fill):
         tops[columns[at] + 1] += 1
     for f in range(width):
         position[features[f]] = -1
         tops[f + 1] += tops[f]
-    members = np.empty(size, np.int32)
-    entries = np.empty(size, np.float32)
-    sums = np.zeros(width + 1, np.float32)
-    free = tops[:-1].copy()  # where the next entry of each column goes
+        free[f] = tops[f]
     for r in range(m):
         sums[width] += costs[r]
         for at in range(starts[r], starts[r + 1]):
@@ -102,12 +134,9 @@ def compact_pool(X: Arrays, rows: Array, costs: Array, position: Array) -> tuple
             entries[free[f]] = values[at]
             sums[f] += costs[r] * values[at]
             free[f] += 1
-    by_rows = (starts, columns, values)
-    by_columns = (tops, members, entries)
-    return (by_rows, by_columns, sums, costs), features[:width].copy()
+    return width
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
 def squared_hinge(
     pool: Pool,
     positives: Arrays,
@@ -125,33 +154,89 @@ def squared_hinge(
     Return where the weights of each label end, their features, which are those of the pool, their
     values, and the biases.
     """
-    starts, columns, _ = pool[0]
     label_starts, label_rows = positives
-    m = starts.shape[0] - 1
-    d = pool[2].shape[0] - 1
-    n_labels = label_starts.shape[0] - 1
-
-    # The result; the arrays of weights grow.
-    ends = np.zeros(n_labels, np.int64)
-    bias = np.zeros(n_labels, np.float32)
-    features = np.empty(INITIAL_ENTRIES, np.int32)
-    values = np.empty(INITIAL_ENTRIES, np.float32)
+    positives = (label_starts.astype(np.int64, copy=False), label_rows)
+    n_labels = len(label_starts) - 1
+    d = len(pool[2]) - 1
+    ends = np.zeros(n_labels, dtype=np.int64)
+    bias = np.zeros(n_labels, dtype=np.float32)
+    features = np.empty(INITIAL_ENTRIES + d, dtype=np.int32)
+    values = np.empty(INITIAL_ENTRIES + d, dtype=np.float32)
+    limits = (passes, float(tolerance), float(threshold), bool(all_features))
+    space = _work_space(pool, bool(all_features))
+    label = 0
     n_kept = 0
+    while label < n_labels:
+        results = (ends, features, values, bias)
+        label, n_kept = _fit_labels(pool, positives, limits, space, results, label, n_kept)
+        if label < n_labels:
+            n_more = len(features) + d
+            features = np.concatenate([features, np.empty(n_more, dtype=np.int32)])
+            values = np.concatenate([values, np.empty(n_more, dtype=np.float32)])
+    return ends, features[:n_kept].copy(), values[:n_kept].copy(), bias
 
-    # Work space that all labels share.
-    sign = np.full(m, -1, np.float32)
-    position = np.full(d, -1, np.int32)
-    label_features = np.empty(d, np.int32)
-    state = np.empty((m, 4), np.float32)
-    lists = np.empty((3, m), np.int32)
-    bounds = np.zeros((m, 2), np.int64)
-    margin = np.empty(m, np.float32)
-    space = (state, lists[0], lists[1], lists[2], bounds, margin)
 
+def _work_space(pool: Pool, all_features: bool) -> tuple[Array, ...]:
+    """Return arrays that all labels of a pool share."""
+    m = len(pool[3])
+    d = len(pool[2]) - 1
+    n_entries = len(pool[0][1])
     if all_features:
-        position[:] = np.arange(d)
-        label_features[:] = np.arange(d)
-    for label in range(n_labels):
+        position = np.arange(d, dtype=np.int32)
+        label_features = np.arange(d, dtype=np.int32)
+        n_copied = 0
+    else:
+        position = np.full(d, -1, dtype=np.int32)
+        label_features = np.empty(d, dtype=np.int32)
+        n_copied = n_entries  # pages that are not written take no memory
+    return (
+        np.full(m, -1, dtype=np.float32),  # signs
+        position,
+        label_features,
+        np.empty((m, 4), dtype=np.float32),  # states of active rows
+        np.empty((3, m), dtype=np.int32),  # orders of rows and runs
+        np.zeros((m, 2), dtype=np.int64),  # bounds of active rows
+        np.empty(m, dtype=np.float32),  # margins
+        np.empty(m, dtype=np.bool_),  # rows that are not active
+        np.empty((3, d + 1), dtype=np.float32),  # sums of the positives and negatives, and weights
+        np.empty(n_copied, dtype=np.int32),  # features of active rows, as positions in the weights
+        np.empty(n_copied, dtype=np.float32),  # and their values
+    )
+
+
+@kernel(
+    f"({_POOL}, Tuple((int64[::1], int32[::1])), Tuple((int64, float64, float64, boolean)), "
+    "Tuple((float32[::1], int32[::1], int32[::1], float32[:,::1], int32[:,::1], int64[:,::1], "
+    "float32[::1], boolean[::1], float32[:,::1], int32[::1], float32[::1])), "
+    "Tuple((int64[::1], int32[::1], float32[::1], float32[::1])), int64, int64)",
+    error_model="numpy",
+)
+def _fit_labels(
+    pool: Pool,
+    positives: Arrays,
+    limits: Any,
+    space: Any,
+    results: Arrays,
+    label: int,
+    n_kept: int,
+) -> tuple[int, int]:
+    """Fit the labels from ``label`` on until there is no room for the weights of another one.
+
+    Return the next label, and how many weights there are.
+    """
+    starts, columns, pool_values = pool[0]
+    label_starts, label_rows = positives
+    passes, tolerance, threshold, all_features = limits
+    ends, features, values, bias = results
+    sign, position, label_features, state, lists, bounds, margin, waiting, sums, local, shares = (
+        space
+    )
+    d = pool[2].shape[0] - 1
+    if all_features:  # rows of the pool need no copy
+        local = columns
+        shares = pool_values
+    rows_space = (state, lists[0], lists[1], lists[2], bounds, margin, waiting, local, shares)
+    while label < label_starts.shape[0] - 1 and n_kept + d <= features.shape[0]:
         rows = label_rows[label_starts[label] : label_starts[label + 1]]
         width = d if all_features else 0
         for i in rows:
@@ -163,24 +248,24 @@ def squared_hinge(
                     label_features[width] = f
                     width += 1
         weighted = (label_features[:width], position, all_features)
-        w = _solve(pool, rows, sign, weighted, passes, tolerance, space)
-        sign[rows] = -1
-        for f in range(width if len(rows) else 0):
+        w = sums[2, : width + 1]
+        _solve(pool, rows, sign, weighted, passes, tolerance, rows_space, sums, w)
+        for i in rows:
+            sign[i] = -1
+        for f in range(width if rows.shape[0] else 0):
             if not all_features:
                 position[label_features[f]] = -1
             if abs(w[f]) > threshold:
-                if n_kept == features.shape[0]:
-                    features = np.concatenate((features, np.empty(n_kept, np.int32)))
-                    values = np.concatenate((values, np.empty(n_kept, np.float32)))
                 features[n_kept] = label_features[f]
                 values[n_kept] = w[f]
                 n_kept += 1
         ends[label] = n_kept
         bias[label] = w[width]
-    return ends, features[:n_kept].copy(), values[:n_kept].copy(), bias
+        label += 1
+    return label, n_kept
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@inner_kernel(fastmath={"contract", "reassoc"}, error_model="numpy")
 def _solve(
     pool: Pool,
     positives: Array,
@@ -189,8 +274,11 @@ def _solve(
     passes: int,
     tolerance: float,
     space: Any,
-) -> Array:
-    """Weights of one label and its bias, the weight of a constant feature.
+    sums_space: Array,
+    w: Array,
+) -> None:
+    """Write the weights of one label into ``w``, the last one the bias: the weight of a constant
+    feature.
 
     ``weighted`` are the features that have weights, the position of each feature of the pool among
     them, and whether they are all features in their order, so that rows of the pool need no copy.
@@ -198,46 +286,46 @@ def _solve(
     by_rows, by_columns, sums, costs = pool
     starts, columns, values = by_rows
     tops, members, entries = by_columns
-    state, order, next_order, runs, bounds, margin = space
-    features, position, all_features = weighted
+    state, order, next_order, runs, bounds, margin, waiting, local, shares = space
+    features, position, _ = weighted
     m = starts.shape[0] - 1
     width = features.shape[0]
 
     # Sums of the costs times the rows, of the positives and of the negatives; the constant last.
-    positive_sum = np.zeros(width + 1, np.float32)
-    negative_sum = np.empty(width + 1, np.float32)
+    positive_sum = sums_space[0, : width + 1]
+    negative_sum = sums_space[1, : width + 1]
+    for f in range(width + 1):
+        positive_sum[f] = 0
     for i in positives:
         positive_sum[width] += costs[i]
         for at in range(starts[i], starts[i + 1]):
             positive_sum[position[columns[at]]] += costs[i] * values[at]
     for f in range(width):
         negative_sum[f] = sums[features[f]] - positive_sum[f]
-    negative_sum[width] = sums[-1] - positive_sum[width]
+    negative_sum[width] = sums[sums.shape[0] - 1] - positive_sum[width]
     t, u = _two_multipliers(positive_sum, negative_sum)
-    w = u * positive_sum - t * negative_sum
+    for f in range(width + 1):
+        w[f] = u * positive_sum[f] - t * negative_sum[f]
     waiting_sum = negative_sum  # from here on without the negatives that became active
 
-    waiting = np.ones(m, np.bool_)  # rows that are not active
-    local = columns  # features of active rows, as positions in `w`
-    shares = values  # their values
-    if not all_features:
-        local = np.empty(INITIAL_ENTRIES, np.int32)
-        shares = np.empty(INITIAL_ENTRIES, np.float32)
-    size = 0  # number of rows that are or were active
+    for i in range(m):
+        waiting[i] = True
+    # Number of rows that are or were active. It begins with zero, but not as a literal: numba would
+    # compile what it is passed to for that as well.
+    size = starts[0]
     n_passes = 0
     random = np.uint64(0x9E3779B97F4A7C15)
     converged = False
     while n_passes < passes:
-        margin[:] = w[width]
+        for i in range(m):
+            margin[i] = w[width]
         for f in range(width):
             for at in range(tops[features[f]], tops[features[f] + 1]):
                 margin[members[at]] += w[f] * entries[at]
         size_before = size
         limits = (t, u, tolerance)
         rows = (state, bounds, margin, waiting)
-        local, shares, size = _activate(
-            pool, sign, weighted, limits, rows, size, (local, shares), waiting_sum
-        )
+        size = _activate(pool, sign, weighted, limits, rows, size, (local, shares), waiting_sum)
         if converged and size == size_before:
             break
         converged = False
@@ -268,10 +356,9 @@ def _solve(
             if spread <= tolerance:
                 converged = number == 0
                 break
-    return w
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@inner_kernel(fastmath={"contract", "reassoc"}, error_model="numpy")
 def _activate(
     pool: Pool,
     sign: Array,
@@ -281,11 +368,11 @@ def _activate(
     size: int,
     copies: Any,
     waiting_sum: Array,
-) -> tuple[Array, Array, int]:
+) -> int:
     """Give waiting rows with large gradients multipliers of their own.
 
-    Return the entries of all active rows, and how many rows there are. The costs times the rows
-    that are no longer waiting are subtracted from ``waiting_sum``.
+    Return how many active rows there are. Their entries are appended to ``copies``. The costs times
+    the rows that are no longer waiting are subtracted from ``waiting_sum``.
     """
     by_rows, _, _, costs = pool
     starts, columns, values = by_rows
@@ -308,13 +395,8 @@ def _activate(
         first = starts[i]
         last = starts[i + 1]
         if not all_features:  # copy the entries that the label has weights for
-            n_entries = starts[i + 1] - starts[i]
             first = bounds[size - 1, 1] if size else 0
             last = first
-            if last + n_entries > local.shape[0]:
-                n_added = local.shape[0] + n_entries
-                local = np.concatenate((local, np.empty(n_added, np.int32)))
-                shares = np.concatenate((shares, np.empty(n_added, np.float32)))
             for at in range(starts[i], starts[i + 1]):
                 f = position[columns[at]]
                 local[last] = f
@@ -333,10 +415,10 @@ def _activate(
         bounds[size, 0] = first
         bounds[size, 1] = last
         size += 1
-    return local, shares, size
+    return size
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner_kernel(error_model="numpy")
 def _shuffle(order: Array, n: int, random: Any) -> Any:
     """Put ``0…n-1`` in random order, and return the new state of the random generator.
 
@@ -352,7 +434,7 @@ def _shuffle(order: Array, n: int, random: Any) -> Any:
     return random
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+@inner_kernel(fastmath={"contract", "reassoc"}, error_model="numpy")
 def _sweep(
     w: Array,
     active_rows: Any,
@@ -399,7 +481,7 @@ def _sweep(
     return n_unsettled, highest - lowest
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner_kernel(error_model="numpy")
 def _two_multipliers(positive_sum: Array, negative_sum: Array) -> tuple[Any, Any]:
     """The best t and u of ``αᵢ = t Cᵢ`` for negatives and ``αᵢ = u Cᵢ`` for positives.
 

@@ -5,17 +5,24 @@ of nodes. Labels have such lists for each cluster. For a few labels a row is lai
 and the list of each label is read.
 """
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
+from rembrandt.kernels import inner_kernel, kernel
 from rembrandt.linalg import Array, Arrays
 from rembrandt.linalg.ranking import replace_worst
+from rembrandt.linalg.sparse import short_indices
 
 # Clusters of a row that are visited before any are skipped: they give the labels to beat.
 UNCONDITIONAL_CLUSTERS = 3
+
+# Types of CSR arrays, as they are declared.
+_CSR = "Tuple((int64[::1], uint32[::1], float32[::1]))"
+# Of positions within a cluster; clusters with more labels have another variant, compiled on demand.
+_POSITIONS = "uint16[::1]"
 
 # Rows with the same cluster from which its features are laid out instead of searched.
 MIN_ROWS_TO_LAY_OUT = 8
@@ -29,11 +36,14 @@ def csr_arrays(A: sparse.csr_array) -> Arrays:
 
     Compiled code tests signed indices for being negative.
     """
-    unsigned = f"u{A.indices.itemsize}"
-    return A.indptr, A.indices.view(unsigned), A.data
+    indices = short_indices(A)
+    return A.indptr.astype(np.int64, copy=False), indices.view(f"u{indices.itemsize}"), A.data
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(
+    f"void({_CSR}, int64, {_CSR}, float32[:,::1])",
+    error_model="numpy",
+)
 def add_lists(X: Arrays, start: int, lists: Arrays, out: Array) -> None:
     """Add ``X S`` to ``out``, for as many rows of X from ``start`` on as ``out`` has.
 
@@ -52,7 +62,6 @@ def add_lists(X: Arrays, start: int, lists: Arrays, out: Array) -> None:
                 into[nodes[at]] += value * weights[at]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
 def lists_by_cluster(
     by_feature: Arrays, cluster: Array, rank: Array, n_clusters: int
 ) -> tuple[Array, ...]:
@@ -62,34 +71,60 @@ def lists_by_cluster(
     cluster. Return where the features of each cluster start, the features, where the list of each
     starts, and the labels' numbers and weights of all lists.
     """
-    indptr, labels, weights = by_feature
-    n_features = indptr.shape[0] - 1
+    cluster = cluster.astype(np.int64, copy=False)
+    n_lists = np.zeros(n_clusters, dtype=np.int64)
+    n_entries = np.zeros(n_clusters, dtype=np.int64)
+    last_feature = np.full(n_clusters, -1, dtype=np.int64)
+    _count_lists(by_feature, cluster, n_lists, n_entries, last_feature)
+    starts = np.append(0, np.cumsum(n_lists))
+    first_entry = np.append(0, np.cumsum(n_entries))
+    features = np.empty(starts[-1], dtype=np.int32)
+    list_starts = np.empty(starts[-1] + 1, dtype=np.int64)
+    list_starts[-1] = first_entry[-1]
+    members = np.empty(first_entry[-1], dtype=rank.dtype)
+    values = np.empty(first_entry[-1], dtype=np.float32)
+    last_feature[:] = -1
+    place = (starts[:-1] - 1, first_entry[:-1].copy(), last_feature)
+    _fill_lists(by_feature, cluster, rank, place, features, list_starts, members, values)
+    return starts, features, list_starts, members, values
 
-    # Count the lists and the entries of each cluster.
-    starts = np.zeros(n_clusters + 1, np.int64)
-    first_entry = np.zeros(n_clusters + 1, np.int64)
-    last_feature = np.full(n_clusters, -1, np.int64)
-    for f in range(n_features):
+
+@kernel(f"void({_CSR}, int64[::1], int64[::1], int64[::1], int64[::1])", error_model="numpy")
+def _count_lists(
+    by_feature: Arrays, cluster: Array, n_lists: Array, n_entries: Array, last_feature: Array
+) -> None:
+    """Count the lists and the entries of each cluster."""
+    indptr, labels, _ = by_feature
+    for f in range(indptr.shape[0] - 1):
         for at in range(indptr[f], indptr[f + 1]):
             q = cluster[labels[at]]
-            first_entry[q + 1] += 1
-            starts[q + 1] += last_feature[q] != f
+            n_entries[q] += 1
+            n_lists[q] += last_feature[q] != f
             last_feature[q] = f
-    starts = np.cumsum(starts)
-    first_entry = np.cumsum(first_entry)
-    n_lists = starts[-1]
-    n_entries = first_entry[-1]
 
-    # Fill them in the order of the features.
-    features = np.empty(n_lists, np.int32)
-    list_starts = np.empty(n_lists + 1, np.int64)
-    members = np.empty(n_entries, rank.dtype)
-    values = np.empty(n_entries, np.float32)
-    current_list = starts[:-1] - 1
-    next_entry = first_entry[:-1].copy()
-    last_feature[:] = -1
-    list_starts[-1] = n_entries
-    for f in range(n_features):
+
+@kernel(
+    f"void({_CSR}, int64[::1], {_POSITIONS}, UniTuple(int64[::1], 3), int32[::1], int64[::1], "
+    f"{_POSITIONS}, float32[::1])",
+    error_model="numpy",
+)
+def _fill_lists(
+    by_feature: Arrays,
+    cluster: Array,
+    rank: Array,
+    place: Arrays,
+    features: Array,
+    list_starts: Array,
+    members: Array,
+    values: Array,
+) -> None:
+    """Fill the lists in the order of the features.
+
+    ``place`` are the current list, the next entry and the last feature of each cluster.
+    """
+    indptr, labels, weights = by_feature
+    current_list, next_entry, last_feature = place
+    for f in range(indptr.shape[0] - 1):
         for at in range(indptr[f], indptr[f + 1]):
             q = cluster[labels[at]]
             if last_feature[q] != f:
@@ -100,10 +135,8 @@ def lists_by_cluster(
             members[next_entry[q]] = rank[labels[at]]
             values[next_entry[q]] = weights[at]
             next_entry[q] += 1
-    return starts, features, list_starts, members, values
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
 def best_members(
     X: Arrays,
     start: int,
@@ -127,49 +160,91 @@ def best_members(
     biases in the order of the members. ``position`` is work space, a -1 for each feature, and is
     restored.
     """
+    member_starts, _ = members
+    margins = np.empty(np.diff(member_starts).max(), dtype=np.float32)
+    visits = np.empty(clusters.size, dtype=np.int64)
+    first_visit = np.empty(len(member_starts) + 1, dtype=np.int64)
+    space = (position, margins, visits, first_visit)
+    visited = (0, min(UNCONDITIONAL_CLUSTERS, clusters.shape[1]), clusters.shape[1])
+    for low, high in pairwise(visited):
+        _search_clusters(
+            X, start, clusters, so_far, low, high, members, lists, bias, float(power), space, best,
+            scores,
+        )  # fmt: skip
+
+
+@kernel(
+    f"void({_CSR}, int64, int64[:,::1], float32[:,::1], int64, int64, UniTuple(int64[::1], 2), "
+    f"Tuple((int64[::1], int32[::1], int64[::1], {_POSITIONS}, float32[::1])), float32[::1], "
+    "float64, Tuple((int32[::1], float32[::1], int64[::1], int64[::1])), int64[:,::1], "
+    "float32[:,::1])",
+    error_model="numpy",
+)
+def _search_clusters(
+    X: Arrays,
+    start: int,
+    clusters: Array,
+    so_far: Array,
+    low: int,
+    high: int,
+    members: Arrays,
+    lists: Arrays,
+    bias: Array,
+    power: float,
+    space: Arrays,
+    best: Array,
+    scores: Array,
+) -> None:
+    """Search the clusters from ``low`` to ``high`` of every row.
+
+    ``space`` are the ``position`` of `best_members`, the margins of a cluster, the visits, and
+    where those of each cluster start.
+    """
     member_starts, member_labels = members
     starts = lists[0]
     features = lists[1]
+    position, margins, visits, first_visit = space
     n, width = clusters.shape
     n_clusters = member_starts.shape[0] - 1
-    margins = np.empty(np.diff(member_starts).max(), np.float32)
-    visits = np.empty(n * width, np.int64)
-    first_visit = np.zeros(n_clusters + 2, np.int64)
-    n_unconditional = min(UNCONDITIONAL_CLUSTERS, width)
-    for low, high in ((0, n_unconditional), (n_unconditional, width)):
-        first_visit[:] = 0
-        for row in range(n):  # sort the visits by cluster
-            for q in range(low, high):
-                first_visit[clusters[row, q] + 2] += so_far[row, q] > scores[row, 0]
-        first_visit = np.cumsum(first_visit)
-        for row in range(n):
-            for q in range(low, high):
-                if so_far[row, q] > scores[row, 0]:
-                    visits[first_visit[clusters[row, q] + 1]] = row * width + q
-                    first_visit[clusters[row, q] + 1] += 1
-        for cluster in range(n_clusters):
-            cluster_visits = visits[first_visit[cluster] : first_visit[cluster + 1]]
-            laid_out = cluster_visits.shape[0] >= MIN_ROWS_TO_LAY_OUT
-            if laid_out:
-                for at in range(starts[cluster], starts[cluster + 1]):
-                    position[features[at]] = at
-            begin = member_starts[cluster]
-            end = member_starts[cluster + 1]
-            labels = member_labels[begin:end]
-            list_position = position if laid_out else position[:0]
-            for visit in cluster_visits:
-                row = visit // width
-                base = so_far[row, visit % width]
-                if base > scores[row, 0]:
-                    margins[: end - begin] = bias[begin:end]
-                    _add_list(X, start + row, lists, cluster, list_position, margins)
-                    _keep(base, margins, labels, power, best[row], scores[row])
-            if laid_out:
-                for at in range(starts[cluster], starts[cluster + 1]):
-                    position[features[at]] = -1
+
+    # Sort the visits by cluster.
+    for q in range(first_visit.shape[0]):
+        first_visit[q] = 0
+    for row in range(n):
+        for q in range(low, high):
+            first_visit[clusters[row, q] + 2] += so_far[row, q] > scores[row, 0]
+    for q in range(1, first_visit.shape[0]):
+        first_visit[q] += first_visit[q - 1]
+    for row in range(n):
+        for q in range(low, high):
+            if so_far[row, q] > scores[row, 0]:
+                visits[first_visit[clusters[row, q] + 1]] = row * width + q
+                first_visit[clusters[row, q] + 1] += 1
+
+    for cluster in range(n_clusters):
+        cluster_visits = visits[first_visit[cluster] : first_visit[cluster + 1]]
+        laid_out = cluster_visits.shape[0] >= MIN_ROWS_TO_LAY_OUT
+        if laid_out:
+            for at in range(starts[cluster], starts[cluster + 1]):
+                position[features[at]] = at
+        begin = member_starts[cluster]
+        end = member_starts[cluster + 1]
+        labels = member_labels[begin:end]
+        list_position = position if laid_out else position[:0]
+        for visit in cluster_visits:
+            row = visit // width
+            base = so_far[row, visit % width]
+            if base > scores[row, 0]:
+                for m in range(end - begin):
+                    margins[m] = bias[begin + m]
+                _add_list(X, start + row, lists, cluster, list_position, margins)
+                _keep(base, margins, labels, power, best[row], scores[row])
+        if laid_out:
+            for at in range(starts[cluster], starts[cluster + 1]):
+                position[features[at]] = -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner_kernel(error_model="numpy")
 def _add_list(
     X: Arrays, row: int, lists: Arrays, cluster: int, position: Array, out: Array
 ) -> None:
@@ -199,7 +274,7 @@ def _add_list(
             out[members[at]] += value * weights[at]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner_kernel(error_model="numpy")
 def _keep(
     base: Any,
     margins: Array,
@@ -221,7 +296,7 @@ def _keep(
         limit = _root(base - row_scores[0], power)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner_kernel(error_model="numpy")
 def _raised(hinge: Any, power: float) -> Any:
     """``hinge ** power``; the usual power without a call."""
     if power == 3.0:
@@ -229,7 +304,7 @@ def _raised(hinge: Any, power: float) -> Any:
     return np.float32(hinge**power)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner_kernel(error_model="numpy")
 def _root(loss: Any, power: float) -> Any:
     """The hinge that has this loss, and a little more, so that rounding excludes no label."""
     slack = np.float32(1.0001)
@@ -238,7 +313,7 @@ def _root(loss: Any, power: float) -> Any:
     return slack * np.float32(loss ** (1 / power))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner_kernel(error_model="numpy")
 def _search(features: Array, low: int, stop: int, feature: int) -> int:
     """The first position from ``low`` on that has ``feature`` or a larger one.
 
@@ -253,7 +328,10 @@ def _search(features: Array, low: int, stop: int, feature: int) -> int:
     return low
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(
+    f"void({_CSR}, int64, int64[:,::1], {_CSR}, float32[::1], float32[:,::1])",
+    error_model="numpy",
+)
 def add_products(
     X: Arrays, start: int, wanted: Array, labels: Arrays, dense: Array, out: Array
 ) -> None:

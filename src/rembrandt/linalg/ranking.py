@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rembrandt.errors import DataError
+from rembrandt.kernels import inner_kernel, kernel
 
 
 def top_k(scores: ArrayLike, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -63,7 +63,10 @@ def rank(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.int64], NDArr
     return ranked_labels, ranked_scores
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel(
+    "void(float32[:,::1], int64[:,::1], float32[:,::1])",
+    "void(float64[:,::1], int64[:,::1], float64[:,::1])",
+)
 def _keep_best(block: NDArray[Any], labels: NDArray[np.int64], best: NDArray[Any]) -> None:
     """Fill each row of ``labels`` and ``best`` with the best entries of the row, in heap order.
 
@@ -81,7 +84,7 @@ def _keep_best(block: NDArray[Any], labels: NDArray[np.int64], best: NDArray[Any
                 replace_worst(row_scores, row_labels, score, label)
 
 
-@nb.njit(nogil=True, cache=True)
+@inner_kernel()
 def replace_worst(
     row_scores: NDArray[Any], row_labels: NDArray[np.int64], score: Any, label: int
 ) -> None:
@@ -107,7 +110,6 @@ def replace_worst(
     row_labels[hole] = label
 
 
-@nb.njit(nogil=True, cache=True)
 def look_up(
     labels: NDArray[np.int64], listed: NDArray[np.int64], values: NDArray[Any], out: NDArray[Any]
 ) -> None:
@@ -115,14 +117,32 @@ def look_up(
 
     The ``labels`` of a row ascend, with -1 at the end.
     """
-    for row in range(len(labels)):
-        last = labels.shape[1]
-        while last > 0 and labels[row, last - 1] < 0:
-            last -= 1
+    labels = np.ascontiguousarray(labels)
+    listed = np.ascontiguousarray(listed)
+    _look_up(labels, listed, np.ascontiguousarray(values), out)
+
+
+@kernel("void(int64[:,::1], int64[:,::1], float32[:,::1], float32[:,::1])")
+def _look_up(
+    labels: NDArray[np.int64], listed: NDArray[np.int64], values: NDArray[Any], out: NDArray[Any]
+) -> None:
+    """Search the labels of each row for those that are listed."""
+    for row in range(labels.shape[0]):
+        row_labels = labels[row]
+        n_labels = row_labels.shape[0]
+        while n_labels > 0 and row_labels[n_labels - 1] < 0:
+            n_labels -= 1
         for position in range(listed.shape[1]):
             label = listed[row, position]
             if label < 0:
                 continue
-            at = np.searchsorted(labels[row, :last], label)
-            if at < last and labels[row, at] == label:
-                out[row, at] = values[row, position]
+            low = 0
+            high = n_labels
+            while low < high:
+                middle = (low + high) >> 1
+                if row_labels[middle] < label:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < n_labels and row_labels[low] == label:
+                out[row, low] = values[row, position]

@@ -11,9 +11,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
+from rembrandt.kernels import kernel
 from rembrandt.linalg import Array, Floats, Indices
 from rembrandt.linalg.threads import for_each, n_threads
 
@@ -30,7 +30,7 @@ WIDE_RATIO = 32
 CALLS_PER_THREAD = 8
 
 
-@njit(inline="always")
+@kernel(inline="always")
 def add_rows(into: Array, Z: Array, rows: Array, values: Array, at: int, end: int) -> None:
     """``into += Σ value · Z[row]`` over the entries from ``at`` to ``end``.
 
@@ -56,7 +56,16 @@ def add_rows(into: Array, Z: Array, rows: Array, values: Array, at: int, end: in
         at += 1
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+@kernel(
+    # Z may be written, or belong to a model that was loaded.
+    *(
+        f"void(int64[::1], int32[::1], float32[::1], {Z}, float32[:,::1], float32[:,::1], "
+        "int64[::1], int64[::1], int64, int64)"
+        for Z in ("float32[:,::1]", "Array(float32, 2, 'C', True)")
+    ),
+    fastmath={"contract"},
+    error_model="numpy",
+)
 def _multiply_pieces(
     indptr: Array,
     indices: Array,
@@ -65,17 +74,19 @@ def _multiply_pieces(
     out: Array,
     aside: Array,
     cuts: Array,
+    rows: Array,
     first: int,
     last: int,
 ) -> None:
     """``out[row] = Σ data · Z[index]`` for the non-zeros of pieces ``first`` to ``last``.
 
-    What a piece adds to a row that began in the piece before it goes to ``aside``.
+    ``rows`` are the rows that pieces start in. What a piece adds to a row that began in the piece
+    before it goes to ``aside``.
     """
     for p in range(first, last):
         at = cuts[p]
         stop = cuts[p + 1]
-        row = np.searchsorted(indptr, at, side="right") - 1
+        row = rows[p]
         while at < stop:
             while indptr[row + 1] <= at:
                 row += 1
@@ -99,20 +110,22 @@ def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
         return out
     Z = np.ascontiguousarray(Z, dtype=dtype)
     indptr = A.indptr.astype(np.int64, copy=False)
+    indices = short_indices(A)
     cuts = _piece_cuts(indptr)
+    starts = cuts[:-1]
+    rows = np.searchsorted(indptr, starts, side="right") - 1
     n_pieces = len(cuts) - 1
     aside = np.zeros((n_pieces, n_columns), dtype=dtype)
+    data = A.data
 
     def multiply(first: int, last: int) -> None:
-        _multiply_pieces(indptr, A.indices, A.data, Z, out, aside, cuts, first, last)
+        _multiply_pieces(indptr, indices, data, Z, out, aside, cuts, rows, first, last)
 
     n_calls = min(n_pieces, CALLS_PER_THREAD * n_threads())
     calls = np.linspace(0, n_pieces, n_calls + 1).astype(np.int64)
     for_each(multiply, pairwise(np.unique(calls)))
 
     # Add what pieces that start inside a row kept apart.
-    starts = cuts[:-1]
-    rows = np.searchsorted(indptr, starts, side="right") - 1
     starts_inside = indptr[rows] < starts
     np.add.at(out, rows[starts_inside], aside[starts_inside])
     return out
@@ -167,6 +180,13 @@ def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
     return A
 
 
+def short_indices(A: sparse.csr_array) -> Array:
+    """Return the column of every entry, with 32 bits where they suffice, as kernels expect."""
+    if A.shape[1] < 2**31:
+        return np.asarray(A.indices.astype(np.int32, copy=False))
+    return np.asarray(A.indices)
+
+
 def used_columns(A: Matrix) -> Indices:
     """Return the columns with at least one stored entry; all of a dense matrix."""
     n_columns = A.shape[1]
@@ -216,6 +236,8 @@ def scale_rows(A: Matrix, factors: Array) -> Matrix:
     entry_factors = np.repeat(factors, row_sizes)
     scaled = A.copy()
     scaled.data *= entry_factors.astype(A.dtype)
+    if scaled.indices.dtype != A.indices.dtype:  # SciPy widens them to match the row starts
+        scaled.indices = A.indices.copy()
     return scaled
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
+from rembrandt.kernels import kernel
 from rembrandt.linalg import Array, Arrays
 from rembrandt.linalg.blocks import spans
-from rembrandt.linalg.sparse import add_rows
+from rembrandt.linalg.sparse import add_rows, short_indices
 from rembrandt.linalg.threads import for_each, n_threads
 
 # Rows of A in a block; their numbers within it have 16 bits.
@@ -34,12 +34,15 @@ SAMPLED_RUNS = 16
 RUN_COST = 4
 
 
-@njit(nogil=True, cache=True)
-def _sort_block(A: Arrays, n_columns: int, step: int, block: int, out: Arrays) -> None:
+@kernel(
+    "void(Tuple((int64[::1], int32[::1], float32[::1])), int64, int64, "
+    "Tuple((uint16[::1], float32[::1], int32[::1], int64[::1], int64[::1])), int32[::1])"
+)
+def _sort_block(A: Arrays, step: int, block: int, out: Arrays, position: Array) -> None:
     """Sort the non-zeros of one block by column, into runs of one column each.
 
-    Sorting by counting takes a fifth of the time of a comparison sort, so that a layout can be made
-    in every pass.
+    ``position`` has a zero for each column. Sorting by counting takes a fifth of the time of a
+    comparison sort, so that a layout can be made in every pass.
     """
     indptr, indices, data = A
     rows, values, run_column, run_start, run_end = out
@@ -48,7 +51,7 @@ def _sort_block(A: Arrays, n_columns: int, step: int, block: int, out: Arrays) -
     last = min((block + 1) * step, n_rows)
     begin = indptr[first]
     end = indptr[last]
-    position = np.zeros(n_columns, np.int32)
+    n_columns = position.shape[0]
     for at in range(begin, end):
         position[np.uint32(indices[at])] += 1
     run = begin + block
@@ -86,11 +89,12 @@ def _sort_blocks(A: sparse.csr_array, step: int) -> Arrays:
     run_start = np.empty(A.nnz + n_blocks, np.int64)
     run_end = np.zeros(n_blocks, np.int64)
     indptr = A.indptr.astype(np.int64, copy=False)
-    source = (indptr, A.indices, A.data)
+    source = (indptr, short_indices(A), A.data)
     target = (rows, values, run_column, run_start, run_end)
 
     def sort(block: int) -> None:
-        _sort_block(source, n_columns, step, block, target)
+        position = np.zeros(n_columns, np.int32)
+        _sort_block(source, step, block, target, position)
 
     for_each(sort, ((block,) for block in range(n_blocks)))
     numbers = np.arange(n_blocks)
@@ -98,21 +102,48 @@ def _sort_blocks(A: sparse.csr_array, step: int) -> Arrays:
     return rows, values, run_column, run_start, run_begin, run_end
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+@kernel(error_model="numpy", inline="always")
+def _first_at_least(columns: Array, low: int, high: int, column: int) -> int:
+    """The first position from ``low`` to ``high`` that has ``column`` or a larger one."""
+    while low < high:
+        middle = (low + high) >> 1
+        if columns[middle] < column:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel(
+    "void(Tuple((uint16[::1], float32[::1], int32[::1], int64[::1], int64[::1], int64[::1])), "
+    "int64, float32[:,::1], float32[:,:], float32[::1], int64, int64)",
+    fastmath={"contract"},
+    error_model="numpy",
+)
 def _sum_columns(
-    layout: Arrays, step: int, U: Array, out: Array, first_column: int, last_column: int
+    layout: Arrays,
+    step: int,
+    U: Array,
+    out: Array,
+    total: Array,
+    first_column: int,
+    last_column: int,
 ) -> None:
-    """``out[column] += Σ value · U[row]`` for columns from ``first_column`` to ``last_column``."""
+    """``out[column] += Σ value · U[row]`` for columns from ``first_column`` to ``last_column``.
+
+    ``total`` is work space, a number for each column of U.
+    """
     rows, values, run_column, run_start, run_begin, run_end = layout
     k = U.shape[1]
-    total = np.zeros(k, out.dtype)
     for block in range(run_begin.shape[0]):
-        columns = run_column[run_begin[block] : run_end[block]]
-        first = run_begin[block] + np.searchsorted(columns, first_column)
-        last = run_begin[block] + np.searchsorted(columns, last_column)
+        begin = run_begin[block]
+        end = run_end[block]
+        first = _first_at_least(run_column, begin, end, first_column)
+        last = _first_at_least(run_column, begin, end, last_column)
         block_U = U[block * step :]
         for run in range(first, last):
-            total[:] = 0
+            for j in range(k):
+                total[j] = 0
             add_rows(total, block_U, rows, values, run_start[run], run_start[run + 1])
             into = out[run_column[run]]
             for j in range(k):
@@ -155,7 +186,8 @@ class Transposed:
             into = out[:, columns]
             calls = []
             for first, last in shares:
-                calls.append((self.layout, self.step, slab, into, first, last))
+                total = np.empty(slab.shape[1], out.dtype)
+                calls.append((self.layout, self.step, slab, into, total, first, last))
             for_each(_sum_columns, calls)
 
     def _shares(self) -> list[tuple[int, int]]:

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from pydantic_core import from_json
 from starlette.requests import Request
 
+from rembrandt.kernels import kernel
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.schemas import PredictRequest, SuggestRequest
@@ -103,7 +103,7 @@ def count_values(body: bytes, limit: int, longest: int) -> tuple[int, int]:
     return _count_values(np.frombuffer(body, dtype=np.uint8), limit, longest)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _count_values(code: NDArray[np.uint8], limit: int, longest: int) -> tuple[int, int]:
     """Count while other threads run."""
     count = 0

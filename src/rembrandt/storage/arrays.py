@@ -391,7 +391,7 @@ def unpack_csr(
     matrix = sparse.csr_array((data, indices, starts), shape=(n, m), copy=False)
     # SciPy may have changed the types of the indices.
     matrix.indices = indices
-    matrix.indptr = starts
+    matrix.indptr = np.array(starts)  # in memory: kernels tell arrays apart that may not be written
     return matrix
 
 

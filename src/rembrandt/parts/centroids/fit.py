@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy import sparse
 
 from rembrandt.data.rows import Rows
+from rembrandt.kernels import kernel
 from rembrandt.linalg import Array
+from rembrandt.linalg.selection import nth_smallest
 from rembrandt.linalg.sparse import (
     as_csr,
     normalize_rows,
@@ -94,22 +95,32 @@ def label_sums(
 def largest_entries(A: sparse.csr_array, n_entries: int) -> sparse.csr_array:
     """Keep the ``n_entries`` largest entries of every row by absolute value."""
     is_kept = np.zeros(A.nnz, dtype=np.bool_)
-    _mark_largest(A.indptr, np.abs(A.data), n_entries, is_kept)
+    indptr = A.indptr.astype(np.int64, copy=False)
+    space = np.empty(np.diff(indptr).max(initial=0), dtype=A.dtype)
+    _mark_largest(indptr, np.abs(A.data), n_entries, is_kept, space)
     return select_entries(A, is_kept)
 
 
-@njit(nogil=True, cache=True)
-def _mark_largest(indptr: Array, sizes: Array, n_entries: int, is_kept: Array) -> None:
-    for row in range(len(indptr) - 1):
-        first, last = indptr[row], indptr[row + 1]
-        if last - first <= n_entries:
-            is_kept[first:last] = True
-        else:
-            position = last - first - n_entries
-            limit = np.partition(sizes[first:last], position)[position]
-            is_kept[first:last] = sizes[first:last] > limit
-            n_missing = n_entries - is_kept[first:last].sum()
-            for at in range(first, last):  # the first ones among equal values
-                if n_missing > 0 and sizes[at] == limit:
-                    is_kept[at] = True
-                    n_missing -= 1
+@kernel("void(int64[::1], float32[::1], int64, boolean[::1], float32[::1])", error_model="numpy")
+def _mark_largest(
+    indptr: Array, sizes: Array, n_entries: int, is_kept: Array, space: Array
+) -> None:
+    """Mark the largest entries of every row; ``space`` has room for the entries of a row."""
+    for row in range(indptr.shape[0] - 1):
+        first = indptr[row]
+        n_stored = indptr[row + 1] - first
+        if n_stored <= n_entries:
+            for at in range(n_stored):
+                is_kept[first + at] = True
+            continue
+        for at in range(n_stored):
+            space[at] = sizes[first + at]
+        limit = nth_smallest(space[:n_stored], n_stored - n_entries)
+        n_missing = n_entries
+        for at in range(first, first + n_stored):
+            is_kept[at] = sizes[at] > limit
+            n_missing -= is_kept[at]
+        for at in range(first, first + n_stored):  # the first ones among equal values
+            if n_missing > 0 and sizes[at] == limit:
+                is_kept[at] = True
+                n_missing -= 1

@@ -96,6 +96,7 @@ class Centroids(Part):
         out = np.where(labels < 0, np.float32(-np.inf), np.float32(0))
         space = Workspace(lambda: np.zeros(self.n_features, dtype=np.float32))
         centroids = csr_arrays(self.centroids)
+        labels = np.ascontiguousarray(labels)
 
         def fill(span: slice) -> None:
             with space.borrowed() as dense:

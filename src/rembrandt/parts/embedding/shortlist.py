@@ -112,7 +112,8 @@ class _Layout:
         expected += np.linalg.norm(Phi, axis=1, keepdims=True) * self.reach
         sizes = np.diff(self.bounds)
         visits = np.zeros(expected.shape, dtype=np.bool_)
-        choose_clusters(expected, sizes, n_scored, visits)
+        heap = np.empty(len(sizes), dtype=np.int64)
+        choose_clusters(expected, sizes, n_scored, heap, visits)
         visitors = np.ascontiguousarray(visits.T)
         for cluster in np.flatnonzero(visitors.any(axis=1)):
             rows = np.flatnonzero(visitors[cluster])

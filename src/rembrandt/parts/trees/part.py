@@ -231,7 +231,7 @@ class Trees(Part):
                 else:
                     tree_known = known[number][span]
                 is_unknown = np.isnan(tree_known)
-                wanted = np.where(is_unknown, labels[span], -1)
+                wanted = np.ascontiguousarray(np.where(is_unknown, labels[span], -1))
                 margins = np.zeros(wanted.shape, dtype=np.float32)
                 weights = csr_arrays(tree.labels.weights)
                 with space.borrowed() as dense:

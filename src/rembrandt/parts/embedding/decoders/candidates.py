@@ -10,10 +10,10 @@ scores tell candidates apart and say nothing about other labels.
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.kernels import kernel
 from rembrandt.linalg.blocks import as_numpy, spans
 from rembrandt.parts.embedding.decoders.decoder import Decoder
 from rembrandt.progress import Report, silent
@@ -121,7 +121,7 @@ def _moments(H: Any) -> tuple[Array, Array]:
     return mean, np.where(varies, deviation, np.inf)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def drop_known(proposals: Array, indptr: Array, indices: Array) -> None:
     """Replace proposals by -1 that are labels of their row, or occur before in it."""
     for row in range(len(proposals)):
@@ -136,7 +136,7 @@ def drop_known(proposals: Array, indptr: Array, indices: Array) -> None:
                     labels[j] = -1
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel(error_model="numpy", fastmath={"reassoc", "contract"})
 def descend(
     H: Array, order: Array, negatives: Array, indptr: Array, indices: Array,
     importance: Array, rate: Any,
