@@ -108,6 +108,13 @@ def test_added_labels_are_predicted_by_name_and_description(classifier):
     assert classifier.label_descriptions_["D77"] == ADDED["D77"][1]
 
 
+def test_a_text_of_unknown_words_is_read_where_a_name_occurs(classifier):
+    assert classifier.predict_topk(["zaza zuzu"], k=1)[0].tolist() == [[None]]
+    classifier.add_labels({"new": "zuzu"})
+    labels, _ = classifier.predict_topk(["zaza zuzu", "zaza"], k=1)
+    assert labels.tolist() == [["new"], [None]]
+
+
 def test_examples_of_an_added_label_are_learned_later(classifier):
     classifier.add_labels(ADDED)
     texts = [f"{WORDS[120]} {WORDS[i]}" for i in range(121, 151)]

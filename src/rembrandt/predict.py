@@ -221,11 +221,23 @@ def scored_labels(model: Model, row: Views, labels: Labels) -> ScoredLabels:
 
 
 def is_blank(model: Model, rows: Any) -> NDArray[np.bool_]:
-    """Return which rows are texts without a single term of the model, of which it knows nothing."""
+    """Return which rows are texts without a single term of the model, of which it knows nothing.
+
+    A text in which the name of a label without examples occurs is none of them.
+    """
     views = as_views(rows)
     if model.text is None or views.has_vectors or not is_sparse(views.features):
         return np.zeros(views.n, dtype=np.bool_)
-    return np.asarray(np.diff(views.features.indptr) == 0)
+    blank = np.asarray(np.diff(views.features.indptr) == 0)
+    if model.unseen_part is None or not blank.any():
+        return blank
+    part = model.parts[model.unseen_part]
+    empty = np.flatnonzero(blank)
+    view = model.settings.parts[model.unseen_part].view
+    prepared = part.prepare(views[empty].view(view))
+    matched, _ = part.top_among(prepared, model.is_unseen, 1)
+    blank[empty] = (matched < 0).all(axis=1)
+    return blank
 
 
 def indicator(labels: Labels, n_labels: int) -> sparse.csr_array:

@@ -1160,6 +1160,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             "labels": data.Y,
             "label names": data.classes,
             "weights": data.weights,
+            "names": _as_array(data.label_names),
+            "descriptions": _as_array(data.label_descriptions),
             "groups": data.groups,
             "times": data.times,
         }
@@ -1169,6 +1171,10 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         for name, array in arrays.items():
             digests[name] = None if array is None else array_digest(array)
         return fingerprint(data.X.shape, digests, settings)
+
+
+def _as_array(texts: list[str] | None) -> Array | None:
+    return None if texts is None else as_texts(texts)
 
 
 def _with_held_out_columns(data: Examples, groups: Any, times: Any) -> Examples:

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from rembrandt.data.examples import Examples
+from rembrandt.data.examples import Examples, content_groups
+from rembrandt.data.splits import hashed
 from rembrandt.linalg import Array
 from rembrandt.linalg.ranking import rank
 from rembrandt.metrics.hits import hits
@@ -36,9 +37,14 @@ def texts_of_labels(data: Examples) -> LabelTexts:
     return label_texts(data.classes, data.label_names, data.label_descriptions)
 
 
-def evenly(n: int, n_most: int) -> NDArray[np.int64]:
-    """Return ``n_most`` of n rows, at about equal distances; all where there are fewer."""
-    return np.unique(np.linspace(0, n - 1, min(n, n_most)).astype(np.int64))
+def some_rows(data: Examples, n_most: int) -> NDArray[np.int64]:
+    """Return ``n_most`` rows by their content, whatever the order of the rows; all where there are
+    fewer.
+    """
+    if data.n <= n_most:
+        return np.arange(data.n)
+    numbers = hashed(content_groups(data.X[:], None), seed=0)
+    return np.sort(np.argsort(numbers, kind="stable")[:n_most])
 
 
 def is_informative(data: Examples) -> bool:
@@ -50,7 +56,7 @@ def is_informative(data: Examples) -> bool:
     texts = texts_of_labels(data)
     if not texts.names and not any(texts.descriptions):
         return False
-    rows = evenly(data.n, CHECKED_TEXTS)
+    rows = some_rows(data, CHECKED_TEXTS)
     some = data.texts[rows]
     index = NameIndex.of(texts, StemFrequencies.of(some))
     matches = index.match(some, FIRST_WEIGHTS)
@@ -74,7 +80,7 @@ def learn_weights(data: Examples, index: NameIndex) -> tuple[Array, float]:
     labels without examples too.
     """
     assert data.texts is not None
-    rows = evenly(data.n, LEARNED_TEXTS)
+    rows = some_rows(data, LEARNED_TEXTS)
     matches = index.match(data.texts[rows], FIRST_WEIGHTS, LEARNED_MATCHES, with_features=True)
     is_true = hits(data.Y[rows], matches.labels) > 0
     n_examples = np.bincount(data.Y.indices, minlength=data.n_labels)

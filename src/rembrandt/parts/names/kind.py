@@ -10,9 +10,9 @@ from rembrandt.parts.allowance import Allowance, Work
 from rembrandt.parts.names.fit import (
     COUNTED_TEXTS,
     LEARNED_TEXTS,
-    evenly,
     is_informative,
     learn_weights,
+    some_rows,
     texts_of_labels,
 )
 from rembrandt.parts.names.index import NameIndex, StemFrequencies
@@ -69,7 +69,7 @@ class NamesKind(PartKind):
             fitting.report("names", 0, 2)
             assert data.texts is not None
             texts = texts_of_labels(data)
-            frequencies = StemFrequencies.of(data.texts[evenly(data.n, COUNTED_TEXTS)])
+            frequencies = StemFrequencies.of(data.texts[some_rows(data, COUNTED_TEXTS)])
             fitting.report("names", 1, 2)
             weights, floor = learn_weights(data, NameIndex.of(texts, frequencies))
             fitting.report("names", 2, 2)
