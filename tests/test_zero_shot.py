@@ -115,6 +115,17 @@ def test_a_text_of_unknown_words_is_read_where_a_name_occurs(classifier):
     assert labels.tolist() == [["new"], [None]]
 
 
+def test_an_explanation_of_an_added_label_adds_up(classifier):
+    classifier.add_labels(ADDED)
+    text = f"{WORDS[120]} {WORDS[200]}"
+    [[explanation]] = classifier.explain([text], ["new one"])
+    total = explanation.base + explanation.contributions.sum() + explanation.comparison
+    np.testing.assert_allclose(total, explanation.log_odds, rtol=1e-6)
+    column = classifier.classes_.tolist().index("new one")
+    expected = classifier.decision_function([text])[0, column]
+    np.testing.assert_allclose(explanation.log_odds, expected, rtol=1e-5)
+
+
 def test_examples_of_an_added_label_are_learned_later(classifier):
     classifier.add_labels(ADDED)
     texts = [f"{WORDS[120]} {WORDS[i]}" for i in range(121, 151)]
