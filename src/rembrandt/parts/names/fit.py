@@ -25,7 +25,7 @@ LEARNED_MATCHES = 100
 CHECKED_TEXTS = 2_000
 CHECKED_LABELS = 10
 # True labels among those listed, below which the names are taken to be uninformative; and by how
-# many standard errors they must be more than those that other texts have.
+# many standard errors they must be more than by chance.
 FEWEST_HITS = 20
 MIN_STANDARD_ERRORS = 3.0
 FEWEST_EXAMPLES = 5
@@ -49,7 +49,7 @@ def some_rows(data: Examples, n_most: int) -> NDArray[np.int64]:
 
 def is_informative(data: Examples) -> bool:
     """Whether the labels whose names match a text best are labels of the text significantly more
-    often than of another text.
+    often than of any text.
     """
     if data.texts is None or data.n < 2:
         return False
@@ -62,14 +62,13 @@ def is_informative(data: Examples) -> bool:
     matches = index.match(some, FIRST_WEIGHTS)
     ranked, _ = rank(matches.labels, matches.log_odds)
     listed = ranked[:, :CHECKED_LABELS]
-    n_hits = _n_hits(data, rows, listed)
-    n_by_chance = _n_hits(data, np.roll(rows, len(rows) // 2), listed)
-    error = float(n_hits + n_by_chance) ** 0.5
-    return n_hits >= FEWEST_HITS and n_hits - n_by_chance > MIN_STANDARD_ERRORS * error
-
-
-def _n_hits(data: Examples, rows: NDArray[np.int64], listed: NDArray[np.int64]) -> int:
-    return int(hits(data.Y[rows], listed).sum())
+    true = data.Y[rows]
+    n_hits = int(hits(true, listed).sum())
+    n_listed = np.bincount(listed[listed >= 0], minlength=data.n_labels)
+    n_true = np.bincount(true.indices, minlength=data.n_labels)
+    n_by_chance = float(n_listed @ n_true) / len(rows)
+    error = (n_hits + n_by_chance) ** 0.5
+    return bool(n_hits >= FEWEST_HITS and n_hits - n_by_chance > MIN_STANDARD_ERRORS * error)
 
 
 def learn_weights(data: Examples, index: NameIndex) -> tuple[Array, float]:
