@@ -51,7 +51,7 @@ def measure(name: str, preset: str, with_load: bool, n_requests: int) -> dict[st
     fit_seconds = cpu_seconds() - start
     model = classifier.model_
     known = test.align_labels([str(label) for label in classifier.classes_])
-    rows = rows_of(classifier, known.inputs).features
+    rows = rows_of(classifier, known.inputs)
     answer(model, Request(rows[:50], 5))  # loads compiled code
     start = cpu_seconds()
     first_five = answer(model, Request(rows, 5))
@@ -65,7 +65,7 @@ def measure(name: str, preset: str, with_load: bool, n_requests: int) -> dict[st
         "preset": preset,
         **{f"p@{k}": round(100 * measures[f"p@{k}"], 2) for k in (1, 3, 5)},
         "fit CPU s": round(fit_seconds, 1),
-        "predict CPU us a row": round(1e6 * predict_seconds / rows.shape[0], 1),
+        "predict CPU us a row": round(1e6 * predict_seconds / rows.n, 1),
         **agreement(model, rows, known),
     }
     if with_load:
@@ -76,8 +76,8 @@ def measure(name: str, preset: str, with_load: bool, n_requests: int) -> dict[st
 
 def agreement(model: Any, rows: Any, known: Any) -> dict[str, Any]:
     """Compare answers for several k, with all probabilities, and with single rows."""
-    n_rows = min(rows.shape[0], max(SINGLE_ROWS, ALL_SCORES // model.n_labels))
-    sample = np.sort(np.random.default_rng(0).permutation(rows.shape[0])[:n_rows])
+    n_rows = min(rows.n, max(SINGLE_ROWS, ALL_SCORES // model.n_labels))
+    sample = np.sort(np.random.default_rng(0).permutation(rows.n)[:n_rows])
     some = rows[sample]
     P = all_probabilities(model, some)
     readable = ~is_blank(model, some)

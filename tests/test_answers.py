@@ -38,7 +38,14 @@ TRAINING = 500
 CASES = [
     *({"preset": preset} for preset in ("fast", "balanced", "best")),
     *({"preset": "fast", "parts": names} for names in SUBSETS),
+    {"preset": "fast", "parts": ("trees", "centroids", "names")},
 ]
+# Labels that models which match names get after the fit, without an example.
+ADDED = [f"label {column}" for column in range(N_LABELS - 3, N_LABELS)]
+# The words of each label in the texts.
+LABEL_NAMES = {
+    f"label {column:02d}": f"w{2 * column} w{2 * column + 1}" for column in range(N_LABELS)
+}
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["several labels", "one label"])
@@ -49,7 +56,16 @@ def one_label(request):
 @pytest.fixture(scope="module", params=CASES, ids=str)
 def classifier(request, one_label):
     texts, labels = texts_and_labels(TRAINING, one_label)
-    return RembrandtClassifier(**request.param, random_state=0).fit(texts, labels)
+    classifier = RembrandtClassifier(**request.param, random_state=0)
+    if "names" not in request.param.get("parts", ()):
+        return classifier.fit(texts, labels)
+    kept = [row for row, names in enumerate(labels) if not set(np.atleast_1d(names)) & set(ADDED)]
+    fitted = {label: name for label, name in LABEL_NAMES.items() if label not in ADDED}
+    classifier.fit([texts[row] for row in kept], [labels[row] for row in kept], label_names=fitted)
+    classifier.add_labels({label: LABEL_NAMES[label] for label in ADDED})
+    best = classifier.predict_topk([LABEL_NAMES[label] for label in ADDED], k=1)[0]
+    assert best[:, 0].tolist() == ADDED
+    return classifier
 
 
 @pytest.fixture(scope="module")
@@ -111,10 +127,11 @@ class TestOneAnswer:
             return
         matrix = classifier.predict(texts[:-1])
         threshold = classifier.model_.threshold
+        shown = classifier.label_names_
         sets = classifier.predict_labels(texts[:-1])
         for row in range(len(texts) - 1):
             expected = labels[row, probabilities[row] >= threshold].tolist()
-            assert sets[row] == expected
+            assert sets[row] == [shown.get(label, label) for label in expected]
             columns = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]
             assert sorted(classifier.classes_[columns].tolist()) == sorted(expected)
 

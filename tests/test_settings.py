@@ -25,6 +25,7 @@ from rembrandt.cli.settings import Settings
 from rembrandt.declarations import (
     FLAT,
     GENERAL,
+    NAMES,
     PARAMETERS,
     PART_PRESETS,
     PART_SETTINGS,
@@ -97,7 +98,9 @@ def accepted(setting):
     elif isinstance(kind, Choice):
         values = list(kind.names)
     elif isinstance(kind, Names):
-        values = [*kind.names, kind.names, list(kind.names)]
+        # The names of labels are a part among others.
+        alone = [name for name in kind.names if name != NAMES]
+        values = [*alone, kind.names[:-1], list(kind.names[:-1])]
     else:
         values = ["cpu"]
     if setting.allows_none:

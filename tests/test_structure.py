@@ -45,7 +45,7 @@ ROOMS = (
 RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 FILES = sorted(PACKAGE.rglob("*.py"))
 FUNCTION_LINES = 70
-PART_CLASSES = {"Trees", "Centroids", "LabelEmbedding", "EncoderPart"}
+PART_CLASSES = {"Trees", "Centroids", "LabelEmbedding", "Names", "EncoderPart"}
 
 
 def room_of(path: Path) -> str:

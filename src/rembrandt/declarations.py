@@ -16,6 +16,8 @@ from rembrandt.parts.embedding.settings import EmbeddingSettings
 from rembrandt.parts.encoder.settings import PRESETS as ENCODER_PRESETS
 from rembrandt.parts.encoder.settings import EncoderSettings
 from rembrandt.parts.encoder.text_encoder import name_of
+from rembrandt.parts.names.settings import PRESETS as NAME_PRESETS
+from rembrandt.parts.names.settings import NameSettings
 from rembrandt.parts.trees.settings import PRESETS as TREE_PRESETS
 from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.settings import (
@@ -31,22 +33,27 @@ from rembrandt.settings import (
 from rembrandt.settings.kinds import Choice, Names, Number, Seconds, Seed, Text
 from rembrandt.settings.view_names import FEATURES
 
-PartName = Literal["trees", "centroids", "embedding"]
+FeaturePartName = Literal["trees", "centroids", "embedding"]
+PartName = FeaturePartName | Literal["names"]
 Threshold = float | Literal["micro", "macro"]
 
-# The order in which parts are fitted.
-PART_NAMES: tuple[PartName, ...] = get_args(PartName)
+# The parts that read the features, in the order in which they are fitted, and one that reads the
+# texts.
+PART_NAMES: tuple[FeaturePartName, ...] = get_args(FeaturePartName)
+NAMES: PartName = "names"
 SETTINGS_TYPES: dict[str, type[PartSettings]] = {
     "trees": TreeSettings,
     "centroids": CentroidSettings,
     "embedding": EmbeddingSettings,
     "encoder": EncoderSettings,
+    NAMES: NameSettings,
 }
 PART_PRESETS: dict[str, Mapping[Preset, PartSettings]] = {
     "trees": TREE_PRESETS,
     "centroids": CENTROID_PRESETS,
     "embedding": EMBEDDING_PRESETS,
     "encoder": ENCODER_PRESETS,
+    NAMES: NAME_PRESETS,
 }
 
 GENERAL: tuple[Setting, ...] = (
@@ -70,12 +77,12 @@ GENERAL: tuple[Setting, ...] = (
     ),
     Setting(
         name="parts",
-        kind=Names(PART_NAMES),
+        kind=Names((*PART_NAMES, NAMES)),
         default="auto",
         words=AUTO,
-        help="Parts of the model: trees, centroids, embedding.",
+        help="Parts of the model: trees, centroids, embedding, names.",
         note="On the command line separated by commas. `auto` has those that the preset allows, "
-        "and those whose settings are set.",
+        "and those whose settings are set; names where the names of labels occur in their texts.",
         panel="Model",
     ),
     Setting(

@@ -11,6 +11,7 @@ from typing import Any
 from rembrandt.checks import seed_of
 from rembrandt.data.examples import Examples
 from rembrandt.declarations import (
+    NAMES,
     PART_NAMES,
     ModelSettings,
     PartSpec,
@@ -66,6 +67,10 @@ def resolve(params: Mapping[str, Any], data: Examples) -> ModelSettings:
     specs |= _vector_parts(preset, user["embedding"], data, allowance)
     backend = backend_for(params["device"], data.X)
     specs |= _text_parts(params, preset, user, data, allowance, backend)
+    if _has_names(params["parts"], is_growable, data):
+        kind = KINDS[NAMES]
+        settings = preset_settings(NAMES, preset, user[NAMES])
+        specs[NAMES] = PartSpec(NAMES, kind.resolve(settings, data, allowance, False), TEXTS)
     return ModelSettings(
         parts=specs,
         threshold=_threshold(params["threshold"], data),
@@ -87,15 +92,28 @@ def fixed_settings(params: Mapping[str, Any], settings: ModelSettings) -> dict[s
 def _wanted_parts(params: Mapping[str, Any], user: dict[str, PartSettings]) -> list[str]:
     """Return the names of the parts that are asked for, in the order in which they are fitted."""
     wanted = params["parts"]
-    if isinstance(wanted, str) and wanted != "auto":
-        return [wanted]
     if wanted != "auto":
-        return [name for name in PART_NAMES if name in set(wanted)]
+        listed = {wanted} if isinstance(wanted, str) else set(wanted)
+        names: list[str] = [name for name in PART_NAMES if name in listed]
+        if not names:
+            raise SettingsError(
+                "the names of labels are one part of a model among others; add parts that read "
+                f"the features: {', '.join(PART_NAMES)}",
+                "parts",
+            )
+        return names
     if _is_growable(user):
         # The part that more examples can be added to, and others whose settings are set, which are
         # then refused.
         return [name for name in PART_NAMES if name == "embedding" or user[name].set_values()]
     return list(PART_NAMES)
+
+
+def _has_names(wanted: Any, is_growable: bool, data: Examples) -> bool:
+    """Whether the names of the labels are matched against the texts."""
+    if wanted != "auto":
+        return NAMES in wanted
+    return not is_growable and KINDS[NAMES].applies(data)
 
 
 def _is_growable(user: dict[str, PartSettings]) -> bool:

@@ -6,6 +6,10 @@ ranking; it changes no probability.
 
 Labels that a part lists are scored for every row. Every other label is less likely than the least
 likely listed one, so all labels are scored only for the rows whose answer may hold another label.
+
+A blend knows nothing of labels without examples. A part that can score them gives their
+probabilities, and those that are at least as likely as the least likely listed label are listed,
+too.
 """
 
 from collections.abc import Iterator
@@ -35,6 +39,8 @@ from rembrandt.parts.protocol import SCORED_BLOCK_ROWS, Labels
 from rembrandt.progress import Report, silent
 
 BLOCK_SCORES = 1 << 22  # scores of all labels that are in memory at a time
+MAX_UNSEEN_LABELS = 20  # labels without examples that are listed for a row
+MAX_UNSEEN_SHARE = 0.99  # of the probability where rows have exactly one label
 
 
 @dataclass(frozen=True)
@@ -191,7 +197,7 @@ class ScoredLabels:
 def scored_labels(model: Model, row: Views, labels: Labels) -> ScoredLabels:
     """Return the terms of the log-odds of ``labels`` for one row."""
     prepared = model.prepared(row)
-    candidates = _collect(model, prepared)
+    candidates, _ = _seen(model, prepared)
     wanted = labels[None]
     of_parts = [scores[0] for scores in unlisted_scores(model.parts, prepared, wanted)]
     part_log_odds = np.stack(of_parts).astype(np.float64)
@@ -215,15 +221,26 @@ def scored_labels(model: Model, row: Views, labels: Labels) -> ScoredLabels:
 
 
 def is_blank(model: Model, rows: Any) -> NDArray[np.bool_]:
-    """Return which rows are texts of which the model knows nothing: without a single term of it
-    or, where a part reads the texts, without any.
+    """Return which rows are texts of which the model knows nothing.
+
+    They have no single term of the model, and no name of a label without examples occurs in them.
+    A model with a part that reads every text knows something of all but empty ones.
     """
     views = as_views(rows)
-    if views.texts is not None:
+    if views.texts is not None and model.reads_every_text:
         return np.array([not text.strip() for text in views.texts], dtype=np.bool_)
     if model.text is None or views.has_vectors or not is_sparse(views.features):
         return np.zeros(views.n, dtype=np.bool_)
-    return np.asarray(np.diff(views.features.indptr) == 0)
+    blank = np.asarray(np.diff(views.features.indptr) == 0)
+    if model.unseen_part is None or not blank.any():
+        return blank
+    part = model.parts[model.unseen_part]
+    empty = np.flatnonzero(blank)
+    view = model.settings.parts[model.unseen_part].view
+    prepared = part.prepare(views[empty].view(view))
+    matched, _ = part.top_among(prepared, model.is_unseen, 1)
+    blank[empty] = (matched < 0).all(axis=1)
+    return blank
 
 
 def indicator(labels: Labels, n_labels: int) -> sparse.csr_array:
@@ -239,8 +256,7 @@ def indicator(labels: Labels, n_labels: int) -> sparse.csr_array:
 
 def _answer_block(model: Model, rows: Views, query: _Query) -> Answer:
     """Answer for rows that are scored together: from the listed labels where these suffice."""
-    candidates = _collect(model, model.prepared(rows))
-    probabilities = model.blend.probabilities(candidates, model.n_labels)
+    candidates, probabilities = _listed(model, model.prepared(rows))
     blank = is_blank(model, rows)
     probabilities[blank] = 0
     candidates.labels[blank] = -1
@@ -269,29 +285,72 @@ def _best_of_all(P: Array, query: _Query) -> Answer:
     return query.ranked(labels, probabilities)
 
 
-def _collect(model: Model, prepared: dict[str, Any]) -> Candidates:
+def _seen(model: Model, prepared: dict[str, Any]) -> tuple[Candidates, Array]:
+    """Return the listed labels that have examples, and their probabilities."""
     lengths = model.blend.list_lengths
-    return collect(model.parts, prepared, model.log_frequencies, lengths)
+    candidates = collect(model.parts, prepared, model.log_frequencies, lengths)
+    if model.unseen_part is not None:
+        is_seen = candidates.is_label & ~model.is_unseen[candidates.labels]
+        order = np.argsort(~is_seen, axis=1, kind="stable")
+        labels = np.where(is_seen, candidates.labels, -1)
+        candidates = Candidates(
+            labels=np.take_along_axis(labels, order, axis=1),
+            features={
+                name: np.take_along_axis(values, order[..., None], axis=1)
+                for name, values in candidates.features.items()
+            },
+            log_frequencies=np.take_along_axis(candidates.log_frequencies, order, axis=1),
+        )
+    return candidates, model.blend.probabilities(candidates, model.n_labels)
+
+
+def _listed(model: Model, prepared: dict[str, Any]) -> tuple[Candidates, Array]:
+    """Return all listed labels, and their probabilities.
+
+    Where rows have exactly one label, those without examples take their share from the others.
+    """
+    candidates, probabilities = _seen(model, prepared)
+    if model.unseen_part is None:
+        return candidates, probabilities
+    part = model.parts[model.unseen_part]
+    unseen, shares = part.top_among(prepared[model.unseen_part], model.is_unseen, MAX_UNSEEN_LABELS)
+    least = np.where(candidates.is_label, probabilities, LARGEST).min(axis=1, initial=LARGEST)
+    is_listed = (unseen >= 0) & (shares >= least[:, None])
+    unseen = np.where(is_listed, unseen, -1)
+    shares = np.where(is_listed, np.clip(shares, SMALLEST, LARGEST), 0).astype(np.float32)
+    if model.multiclass:
+        total = shares.sum(axis=1, keepdims=True)
+        shares = shares * (np.minimum(total, MAX_UNSEEN_SHARE) / np.where(total > 0, total, 1))
+        left = 1 - np.minimum(total, MAX_UNSEEN_SHARE)
+        probabilities = np.where(candidates.is_label, np.maximum(probabilities * left, SMALLEST), 0)
+    labels = np.hstack([candidates.labels, unseen])
+    joined = np.hstack([probabilities, shares]).astype(np.float32)
+    order = np.argsort(np.where(labels < 0, model.n_labels, labels), axis=1, kind="stable")
+    labels = np.take_along_axis(labels, order, axis=1)
+    without_features = Candidates(labels, {}, np.zeros(labels.shape, dtype=np.float32))
+    return without_features, np.take_along_axis(joined, order, axis=1)
 
 
 def _probabilities_of(model: Model, rows: Views) -> NDArray[np.float32]:
     """Return the probabilities of all labels of rows that are scored together, n × c."""
     prepared = model.prepared(rows)
-    candidates = _collect(model, prepared)
-    listed = model.blend.probabilities(candidates, model.n_labels)
-    log_odds = model.blend.unlisted_log_odds(
+    candidates, listed = _listed(model, prepared)
+    odds = model.blend.unlisted_log_odds(
         all_scores(model.parts, prepared, rows.n), model.log_frequencies
     )
+    if model.unseen_part is not None:
+        scores = model.parts[model.unseen_part].every(prepared[model.unseen_part])
+        odds[:, model.is_unseen] = log_odds(scores[:, model.is_unseen])
     entry_rows, entries = np.nonzero(candidates.is_label)
     listed_columns = candidates.labels[entry_rows, entries]
-    is_listed = np.zeros(log_odds.shape, dtype=np.bool_)
+    is_listed = np.zeros(odds.shape, dtype=np.bool_)
     is_listed[entry_rows, listed_columns] = True
     cap = _below(np.where(candidates.is_label, listed, np.inf).min(axis=1, initial=np.inf))
     if model.blend.competing:
         rest = 1 - listed.sum(axis=1, dtype=np.float64)
-        others = _shares(log_odds, ~is_listed, np.maximum(rest, 0), cap)
+        others = _shares(odds, ~is_listed, np.maximum(rest, 0), cap)
     else:
-        others = logistic(log_odds)
+        others = logistic(odds)
     P = np.clip(others.astype(np.float32), SMALLEST, cap[:, None])
     P[entry_rows, listed_columns] = listed[entry_rows, entries]
     P[is_blank(model, rows)] = 0

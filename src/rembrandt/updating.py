@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
 from rembrandt.data.examples import Examples, content_sum
+from rembrandt.data.rows import as_rows
 from rembrandt.errors import SettingsError, counted
 from rembrandt.features.text import NewTerms
 from rembrandt.linalg import Array
+from rembrandt.linalg.sparse import as_csr
 from rembrandt.metrics.percent import percent
 from rembrandt.model.facts import UpdateFacts
 from rembrandt.model.model import Model
@@ -79,28 +82,20 @@ def update_model(
         )
     n_new = len(new_classes)
     classes = np.concatenate([model.classes, new_classes]) if n_new else model.classes
+    no_texts = [""] * n_new
+    titles = model.titles and [*model.titles, *no_texts]
+    descriptions = model.descriptions and [*model.descriptions, *no_texts]
+    examples = replace(
+        examples, classes=classes, label_names=titles, label_descriptions=descriptions
+    )
     counts = np.bincount(examples.Y.indices, minlength=examples.Y.shape[1])
     parts: dict[str, Part] = {}
     missed: list[str] = []
     for name, part in model.parts.items():
-        spec = model.settings.parts[name]
-        update = Update(
-            examples=examples.view(spec.view),
-            history=None if history is None else history.view(spec.view),
-            settings=spec.settings,
-            label_counts=model.label_counts,
-            n_train=model.n_train,
-            others={other: model.parts[other] for other in model.parts if other != name},
-            seed=model.settings.seed,
-            report=report,
-        )
-        updated = KINDS[spec.kind].update(part, update)
+        update = _update_of(model, name, examples, history, report)
+        updated = KINDS[model.settings.parts[name].kind].update(part, update)
         parts[name] = updated.part
         missed += updated.missed
-    threshold = model.threshold
-    if not isinstance(threshold, float):
-        threshold = np.append(threshold, np.full(n_new, np.median(threshold)))
-    old_counts = np.append(model.label_counts, np.zeros(n_new, model.label_counts.dtype))
     facts = UpdateFacts(
         n_labels=n_new,
         n_examples=examples.n,
@@ -110,17 +105,80 @@ def update_model(
         n_unknown_words=new_terms.n_unknown,
         n_learned_words=new_terms.n_learned,
     )
+    changed = _widened(model, parts, examples, counts)
+    return replace(changed, facts=model.facts.with_update(facts, content_sum(examples)))
+
+
+def add_labels(model: Model, new_classes: Array) -> Model:
+    """Return ``model`` with more labels, of which there is no example."""
+    if not any(part.scores_unseen_labels for part in model.parts.values()):
+        raise SettingsError(
+            "this model does not match the names of labels, so that it cannot predict labels "
+            "without examples: fit it to texts and to labels whose names occur in them, or with "
+            'parts that have "names"; or update it with examples of the new labels',
+            "parts",
+        )
+    n_new = len(new_classes)
+    classes = np.concatenate([model.classes, new_classes])
     no_texts = [""] * n_new
+    titles = model.titles and [*model.titles, *no_texts]
+    descriptions = model.descriptions and [*model.descriptions, *no_texts]
+    nothing = Examples(
+        X=as_rows(sparse.csr_array((0, model.n_features), dtype=np.float32)),
+        Y=as_csr(sparse.csr_array((0, len(classes)), dtype=np.float32)),
+        classes=classes,
+        multiclass=model.multiclass,
+        vectors=tuple(as_rows(np.zeros((0, width), np.float32)) for width in model.vector_widths),
+        texts=np.empty(0, dtype=object),
+        label_names=titles,
+        label_descriptions=descriptions,
+    )
+    parts = {}
+    for name, part in model.parts.items():
+        update = _update_of(model, name, nothing)
+        parts[name] = KINDS[model.settings.parts[name].kind].with_labels(part, update)
+    changed = _widened(model, parts, nothing, np.zeros(len(classes), model.label_counts.dtype))
+    facts = UpdateFacts(n_labels=n_new, n_examples=0, outside=0.0, missed=())
+    return replace(changed, facts=model.facts.with_update(facts, content=0))
+
+
+def _update_of(
+    model: Model,
+    name: str,
+    examples: Examples,
+    history: Examples | None = None,
+    report: Report = silent,
+) -> Update:
+    """Return what an update gives to one part of a model."""
+    spec = model.settings.parts[name]
+    return Update(
+        examples=examples.view(spec.view),
+        history=None if history is None else history.view(spec.view),
+        settings=spec.settings,
+        label_counts=model.label_counts,
+        n_train=model.n_train,
+        others={other: model.parts[other] for other in model.parts if other != name},
+        seed=model.settings.seed,
+        report=report,
+    )
+
+
+def _widened(model: Model, parts: dict[str, Part], examples: Examples, counts: Array) -> Model:
+    """Return a model with other parts and more examples, whose labels may be more than its own."""
+    n_new = examples.n_labels - model.n_labels
+    threshold = model.threshold
+    if not isinstance(threshold, float):
+        threshold = np.append(threshold, np.full(n_new, np.median(threshold)))
+    old_counts = np.append(model.label_counts, np.zeros(n_new, model.label_counts.dtype))
     return replace(
         model,
-        classes=classes,
+        classes=examples.classes,
         parts=parts,
-        titles=model.titles and [*model.titles, *no_texts],
-        descriptions=model.descriptions and [*model.descriptions, *no_texts],
+        titles=examples.label_names,
+        descriptions=examples.label_descriptions,
         threshold=threshold,
         label_counts=old_counts + counts,
         n_train=model.n_train + examples.n,
-        facts=model.facts.with_update(facts, content_sum(examples)),
     )
 
 

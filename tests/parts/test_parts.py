@@ -20,6 +20,7 @@ from rembrandt.parts.centroids.part import heavy_entries
 from rembrandt.parts.centroids.settings import CentroidSettings
 from rembrandt.parts.embedding.part import LabelEmbedding
 from rembrandt.parts.encoder.settings import EncoderSettings
+from rembrandt.parts.names.settings import NameSettings
 from rembrandt.parts.protocol import Fitting
 from rembrandt.parts.registry import KINDS
 from tests.devices import PLACES
@@ -141,6 +142,36 @@ class TestEncoderKind(Texts, KindContract):
     @classmethod
     def user(cls):
         return encoder_settings()
+
+
+def names_of_labels():
+    """Names of two words, which are those of the rows of `problem`, and of one more label."""
+    present = [label for label in range(LABELS) if label not in ABSENT]
+    names = [f"x{label} y{label}" for label in range(LABELS)]
+    for number, label in enumerate(present):
+        names[label] = f"w{2 * number} w{2 * number + 1}"
+    return [*names, "w0 w20"]
+
+
+def with_names(data):
+    """Return examples whose labels have names."""
+    return replace(data, label_names=names_of_labels()[: data.n_labels])
+
+
+class TestNamesKind(Texts, KindContract):
+    name = "names"
+
+    @classmethod
+    def examples(cls, n=300):
+        return with_names(super().examples(n))
+
+    @classmethod
+    def forms(cls):
+        return [cls.examples]
+
+    @classmethod
+    def with_view(cls, data, X):
+        return with_names(replace(data, texts=texts_of_rows(X)))
 
 
 def test_every_kind_is_tested():
@@ -287,6 +318,18 @@ class OfTexts(Texts):
 
     def test_dense_rows_have_the_scores_of_sparse_ones(self):
         pytest.skip("texts are neither dense nor sparse")
+
+
+class TestNames(OfTexts, PartContract):
+    name = "names"
+    settings = NameSettings()
+    on_host = True
+    # The same bits: fitted on the CPU in any case.
+    device_tolerance = 0.0
+
+    @classmethod
+    def examples(cls):
+        return with_names(super().examples())
 
 
 class TestTunedEncoder(OfTexts, PartContract):

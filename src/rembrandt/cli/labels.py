@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
+from rembrandt.cli.failure import about
 from rembrandt.cli.options import option
 from rembrandt.cli.saved import open_model
 from rembrandt.errors import RembrandtWarning, counted
@@ -25,14 +26,23 @@ def labels(
             metavar="FILE",
         ),
     ] = None,
+    add: Annotated[
+        Path | None,
+        option(
+            "Add labels that have a name and no example: a table of id, name and description, or "
+            "SKOS.",
+            metavar="FILE",
+        ),
+    ] = None,
     rows: Annotated[int, option("Number of labels, the most frequent first.", min=1)] = 20,
     console: Console,
 ) -> None:
-    """Print the most frequent labels of a model with their names, or give the labels names and
-    descriptions.
+    """Print the most frequent labels of a model with their names, give the labels names and
+    descriptions, or add labels.
 
-    Earlier names are replaced. The model is replaced when the names are complete; predictions do
-    not change.
+    --set-names replaces earlier names. --add needs a model that matches names against texts: labels
+    that it has get the names, others are new and are predicted where their names match. The model
+    is replaced when the names are complete; predictions change only where the model matches names.
     """
     import numpy as np
 
@@ -44,7 +54,17 @@ def labels(
         saved.classifier.set_label_names(names)
         if not is_vocabulary(set_names):  # which has far more concepts than a model has labels
             warn_unknown(set_names, names, saved.labels)
+    n_before = len(saved.classifier.classes_)
+    if add is not None:
+        from rembrandt.data.label_names import read_label_names
+
+        with about(f"cannot add the labels of {add}"):
+            saved.classifier.add_labels(read_label_names(add))
+    if set_names is not None or add is not None:
         saved.classifier.save(model, force=True, extra=saved.classifier.extra_)
+    n_added = len(saved.classifier.classes_) - n_before
+    if add is not None:
+        console.say(f"{counted(n_added, 'label')} added.")
     index = saved.labels
     counts = saved.classifier.label_counts_
     n_named = sum(map(bool, index.titles or ()))
@@ -67,6 +87,7 @@ def labels(
         "n_labels": len(index),
         "n_named": n_named,
         "n_described": n_described,
+        "n_added": n_added,
         "labels": documents,
     }
     console.result(document)

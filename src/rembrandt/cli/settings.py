@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rembrandt.cli.options import TEXT, flag, ngram_range, option, parsed, setting_option
 from rembrandt.declarations import (
+    NAMES,
+    PART_NAMES,
     PART_SETTINGS,
     SETTINGS,
     SETTINGS_TYPES,
@@ -18,7 +20,6 @@ from rembrandt.declarations import (
 )
 from rembrandt.settings import Setting
 from rembrandt.settings.kinds import Choice, Switch, Text
-from rembrandt.settings.view_names import FEATURES
 
 if TYPE_CHECKING:
     from rembrandt.declarations import ModelSettings
@@ -106,7 +107,7 @@ class Settings(_Options):
 
         Parts of vectors have no names among the options: vectors always have a part.
         """
-        names = [name for name, spec in settings.parts.items() if spec.view == FEATURES]
+        names = [name for name in settings.parts if name in (*PART_NAMES, NAMES)]
         chosen: dict[str, Any] = {"budget": None, "parts": tuple(names)}
         for part, declared in PART_SETTINGS.items():
             if part not in settings.parts:

@@ -76,6 +76,7 @@ from rembrandt.settings import Preset
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints, checkpoints_in, fingerprint
 from rembrandt.updating import (
     NO_NEW_TERMS,
+    add_labels,
     refit_due,
     unlike_history,
     update_model,
@@ -103,8 +104,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
     """Predict one or many of a large number of labels.
 
     A model has one or more parts: the label embedding with its decoder, trees of sparse linear
-    classifiers, and label centroids. A blend, learned on held-out training examples, turns their
-    scores into probabilities. Whatever is "auto" follows from the preset and the data.
+    classifiers, label centroids, and names of labels that are matched against the texts. A blend,
+    learned on held-out training examples, turns their scores into probabilities. Whatever is "auto"
+    follows from the preset and the data.
 
     Parameters
     ----------
@@ -112,8 +114,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         Trade training time for accuracy. A preset is an allowance for the work of a fit: how many
         trees, and how much the embedding may cost next to them. "best" also tries other settings on
         held-out examples.
-    parts : "auto" or tuple of {"trees", "centroids", "embedding"}, default="auto"
-        The parts of the model; "auto" has those that the preset allows.
+    parts : "auto" or tuple of {"trees", "centroids", "embedding", "names"}, default="auto"
+        The parts of the model; "auto" has those that the preset allows, and names where the names
+        of labels, or labels that are words, occur in the texts.
     n_components : int or "auto", default="auto"
         Rank of the embedding; "auto" is 300, or all directions where there are fewer.
     method : {"rembrandt", "pca", "plst", "cs", "cca"}, default="rembrandt"
@@ -729,13 +732,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             rows = dataset_rows(self, data, report)
             self._update(rows, Y, new_classes, data.weights, report, history_targets, new_terms)
         if data.label_names:
-            names = self.label_names_
-            descriptions = self.label_descriptions_
-            shown = {
-                label: (names.get(label, ""), descriptions.get(label, ""))
-                for label in names | descriptions
-            }
-            name_labels(self, {**shown, **data.label_names})
+            self._name_more_labels(data.label_names)
         return self
 
     @available_if(_can_update)
@@ -853,6 +850,51 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             check_titles(label_names, self.classes_.tolist())
         name_labels(self, label_names)
         return self
+
+    def add_labels(self, label_names: Mapping[Any, Title]) -> Self:
+        """Add labels that have a name and no example.
+
+        They are predicted where their names and descriptions match a text. The model must match
+        names: it has a part "names".
+
+        Parameters
+        ----------
+        label_names : mapping of labels to names
+            Names by label: strings, or tuples of a name and a description. Labels that the model
+            has get these names.
+
+        Returns
+        -------
+        self : RembrandtClassifier
+
+        Examples
+        --------
+        >>> texts = ["fried fish", "grilled fish", "baked bread", "fresh bread"] * 30
+        >>> labels = [["fish"], ["fish"], ["bread"], ["bread"]] * 30
+        >>> classifier = RembrandtClassifier(random_state=0).fit(texts, labels)
+        >>> classifier = classifier.add_labels({"rice": "Rice", "soup": ("Soup", "a broth")})
+        >>> classifier.predict_topk(["fried rice"], k=1)[0].tolist()
+        [['rice']]
+        """
+        check_is_fitted(self, "model_")
+        labels = named_like([str(label) for label in label_names], self.classes_)
+        named = dict(zip(labels, label_names.values(), strict=True))
+        is_new = self.model_.labels.columns(labels) < 0
+        new_labels = [label for label, new in zip(labels, is_new, strict=True) if new]
+        if new_labels:
+            self.model_ = add_labels(self.model_, as_labels(new_labels))
+        self._name_more_labels(named)
+        return self
+
+    def _name_more_labels(self, label_names: Mapping[Any, Title]) -> None:
+        """Set the names of some labels; the others keep theirs."""
+        names = self.label_names_
+        descriptions = self.label_descriptions_
+        shown: dict[Any, Title] = {
+            label: (names.get(label, ""), descriptions.get(label, ""))
+            for label in names | descriptions
+        }
+        name_labels(self, {**shown, **label_names})
 
     def describe(self) -> dict[str, Any]:
         """Describe the fitted model: training data, what was chosen and why, quality, size of its
@@ -1149,6 +1191,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             "labels": data.Y,
             "label names": data.classes,
             "weights": data.weights,
+            "names": _as_array(data.label_names),
+            "descriptions": _as_array(data.label_descriptions),
             "groups": data.groups,
             "times": data.times,
         }
@@ -1169,6 +1213,10 @@ def _texts_of(X: Any) -> Any:
     if isinstance(first, str) or not is_text(first):
         return ()
     return list(first)
+
+
+def _as_array(texts: list[str] | None) -> Array | None:
+    return None if texts is None else as_texts(texts)
 
 
 def _with_held_out_columns(data: Examples, groups: Any, times: Any) -> Examples:

@@ -3,7 +3,6 @@ labels and the model that answers.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -216,7 +215,7 @@ def name_labels(
 ) -> None:
     """Set the names that are shown for labels; it may be that no label has a name."""
     titles, descriptions = titles_of(classifier.classes_.tolist(), names)
-    classifier.model_ = replace(classifier.model_, titles=titles, descriptions=descriptions)
+    classifier.model_ = classifier.model_.with_label_names(titles, descriptions)
 
 
 def feature_names(classifier: "RembrandtClassifier") -> Any:

@@ -14,7 +14,7 @@ from rembrandt.metrics.percent import percent, probability
 from rembrandt.model.facts import HeldOutMeasures
 from rembrandt.model.model import Model
 from rembrandt.parts.registry import KINDS
-from rembrandt.settings.view_names import FEATURES
+from rembrandt.settings.view_names import FEATURES, TEXTS
 from rembrandt.thresholds import summary
 
 
@@ -75,7 +75,7 @@ def part_title(model: Model, name: str) -> str:
     """Return what people call a part."""
     spec = model.settings.parts[name]
     title = KINDS[spec.kind].title
-    if spec.view != FEATURES:
+    if spec.view not in (FEATURES, TEXTS):
         return f"{title} of {spec.view}"
     return title
 

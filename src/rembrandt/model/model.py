@@ -76,6 +76,26 @@ class Model:
         return any(spec.view == TEXTS for spec in self.settings.parts.values())
 
     @cached_property
+    def unseen_part(self) -> str | None:
+        """Name of the part that scores labels without examples, where there are such labels."""
+        if not self.is_unseen.any():
+            return None
+        for name, part in self.parts.items():
+            if part.scores_unseen_labels:
+                return name
+        return None
+
+    @cached_property
+    def is_unseen(self) -> NDArray[np.bool_]:
+        """Which labels have no example."""
+        return np.asarray(self.label_counts == 0)
+
+    @cached_property
+    def reads_every_text(self) -> bool:
+        """Whether a part reads texts without a known word too."""
+        return any(part.reads_every_text for part in self.parts.values())
+
+    @cached_property
     def labels(self) -> LabelIndex:
         """Columns and names of the labels."""
         return LabelIndex(self.classes.tolist(), self.titles, self.descriptions)
@@ -111,6 +131,13 @@ class Model:
     def for_prediction(self) -> "Model":
         """Return the model without what only updates need."""
         return self._with_each_part(lambda part: part.for_prediction())
+
+    def with_label_names(self, names: list[str] | None, descriptions: list[str] | None) -> "Model":
+        """Return a model that shows these names, and matches them where a part does."""
+        model = self._with_each_part(
+            lambda part: part.with_label_names(self.classes, names, descriptions)
+        )
+        return replace(model, titles=names, descriptions=descriptions)
 
     def _with_each_part(self, change: Callable[[Part], Part]) -> "Model":
         return replace(self, parts={name: change(part) for name, part in self.parts.items()})

@@ -9,7 +9,7 @@ beside them, or the texts. Two parts of the same kind can stand in one model, on
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -21,6 +21,7 @@ from scipy import sparse
 from rembrandt.data.examples import Examples
 from rembrandt.engines.backend import CPU, Backend
 from rembrandt.linalg import Array
+from rembrandt.linalg.ranking import top_k
 from rembrandt.memory import Shape
 from rembrandt.parts.allowance import Allowance, Work
 from rembrandt.parts.contributions import Contributions, WordChanges
@@ -58,6 +59,18 @@ class Part(ABC):
         return True
 
     @property
+    def scores_unseen_labels(self) -> bool:
+        """Whether scores say something about labels without examples; then they are estimates of
+        probabilities.
+        """
+        return False
+
+    @property
+    def reads_every_text(self) -> bool:
+        """Whether the part reads texts in which no word is known."""
+        return False
+
+    @property
     def block_rows(self) -> int:
         """Number of rows to score at a time, so that memory stays bounded."""
         return SCORED_BLOCK_ROWS
@@ -89,6 +102,13 @@ class Part(ABC):
 
         As those of `at`, a row's scores do not depend on the rows that are scored with it.
         """
+
+    def top_among(self, rows: Any, is_allowed: Array, k: int) -> tuple[Labels, Array]:
+        """Return what `top` does among some of the labels, where that is not costly; labels of
+        which the part knows nothing may be left out.
+        """
+        scores = np.where(is_allowed, self.every(rows), -np.inf)
+        return top_k(scores, k)
 
     def likelihood(self, rows: Any, labels: Labels, scores: Array) -> Array:
         """Turn the scores of the given labels (n × m) into estimates of probabilities, which the
@@ -166,6 +186,12 @@ class Part(ABC):
         scores all rows of them as before; None if a part of this kind cannot.
         """
         return None
+
+    def with_label_names(
+        self, classes: Array, names: Sequence[str] | None, descriptions: Sequence[str] | None
+    ) -> "Part":
+        """Return a part that knows other names and descriptions of the labels."""
+        return self
 
     def for_prediction(self) -> "Part":
         """Return the part without what only updates need."""
@@ -286,6 +312,10 @@ class PartKind(ABC):
         """Return the settings with what depends on the device; it is asked before `resolve`."""
         return settings
 
+    def applies(self, data: Examples) -> bool:
+        """Whether a model of these examples gets such a part where nobody asks for it."""
+        return True
+
     @abstractmethod
     def resolve(self, settings: Any, data: Examples, allowance: Allowance, is_alone: bool) -> Any:
         """Return complete settings: what the user and the preset leave open follows from the data
@@ -335,6 +365,10 @@ class PartKind(ABC):
     @abstractmethod
     def update(self, part: Any, update: Update) -> Updated:
         """Return a part after more examples, and what it could not learn from them."""
+
+    def with_labels(self, part: Any, update: Update) -> Part:
+        """Return a part with more labels, of which ``update`` has the names and no examples."""
+        return self.update(part, update).part
 
     @abstractmethod
     def choices(self, settings: Any, data: Examples) -> list[Choice]:

@@ -24,7 +24,7 @@ from rembrandt.parts.embedding.settings import (
     check_together,
     with_powers,
 )
-from rembrandt.parts.embedding.update import updated
+from rembrandt.parts.embedding.update import updated, with_empty_labels
 from rembrandt.parts.protocol import Choice, Fitting, Part, PartKind, Update, Updated
 
 # Random features of a kernel: with fewer it is no better than none, and more gain little.
@@ -156,6 +156,9 @@ class EmbeddingKind(PartKind):
 
     def update(self, part: LabelEmbedding, update: Update) -> Updated:
         return updated(part, update)
+
+    def with_labels(self, part: LabelEmbedding, update: Update) -> Part:
+        return with_empty_labels(part, update.examples.n_labels - part.n_labels)
 
     def choices(self, settings: EmbeddingSettings, data: Examples) -> list[Choice]:
         choices: list[Choice] = []

@@ -69,6 +69,21 @@ def updated(part: LabelEmbedding, update: Update) -> Updated:
     return Updated(changed, missed)
 
 
+def with_empty_labels(part: LabelEmbedding, n_new: int) -> LabelEmbedding:
+    """Return the part with labels that have no place in the embedding: they are less likely than
+    any other.
+    """
+    old = part.decoder
+    no_weights = np.zeros((old.weights.shape[0], n_new), dtype=old.weights.dtype)
+    least = np.full(n_new, old.bias.min(initial=0), dtype=old.bias.dtype)
+    decoder = replace(
+        old, weights=np.hstack([old.weights, no_weights]), bias=np.append(old.bias, least)
+    )
+    no_vectors = np.zeros((n_new, part.vectors.shape[1]), dtype=part.vectors.dtype)
+    vectors = np.concatenate([part.vectors, no_vectors])
+    return replace(part, decoder=decoder, vectors=vectors, index=None)
+
+
 def _with_columns(
     part: LabelEmbedding,
     vectors: Array,

@@ -11,7 +11,7 @@ from rembrandt.errors import SettingsError
 from rembrandt.memory import Shape
 from rembrandt.parts.allowance import Allowance, Work
 from rembrandt.parts.embedding.settings import EmbeddingSettings
-from rembrandt.parts.embedding.update import updated
+from rembrandt.parts.embedding.update import updated, with_empty_labels
 from rembrandt.parts.encoder.fit import (
     MOST_EPOCHS,
     fit_encoder,
@@ -168,6 +168,12 @@ class EncoderKind(PartKind):
         if part.is_tuned:
             missed = ["the fine-tuned encoder scores the known labels as before"]
         return Updated(replace(part, scorer=scorer), missed)
+
+    def with_labels(self, part: EncoderPart, update: Update) -> EncoderPart:
+        """See `PartKind`. Labels without examples have no place among its scores."""
+        n_new = update.examples.n_labels - part.n_labels
+        scorer = with_empty_labels(part.scorer, n_new)
+        return replace(part, scorer=scorer)
 
     def _encoded(self, part: EncoderPart, data: Examples) -> Examples:
         return with_vectors(data, part.encoder.vectors(texts_of(data)))

@@ -86,6 +86,10 @@ class EncoderPart(Part):
         return 1
 
     @property
+    def reads_every_text(self) -> bool:
+        return True
+
+    @property
     def block_rows(self) -> int:
         return min(self.scorer.block_rows, ENCODED_BLOCK_ROWS)
 

@@ -14,7 +14,7 @@ from rembrandt.parts.protocol import Choice, Fitting, Part, PartKind, Update, Up
 from rembrandt.parts.trees.fit import cluster_depths, fit_trees
 from rembrandt.parts.trees.part import Trees
 from rembrandt.parts.trees.settings import PRESETS, TreeSettings
-from rembrandt.parts.trees.update import updated
+from rembrandt.parts.trees.update import updated, with_closed_labels
 
 # Bytes of a weight with its index.
 WEIGHT_BYTES = 8
@@ -92,6 +92,9 @@ class TreesKind(PartKind):
 
     def update(self, part: Trees, update: Update) -> Updated:
         return updated(part, update)
+
+    def with_labels(self, part: Trees, update: Update) -> Trees:
+        return with_closed_labels(part, update.examples.n_labels - part.n_labels)
 
     def choices(self, settings: TreeSettings, data: Examples) -> list[Choice]:
         choices = [Choice(("cost",), tuple((cost,) for cost in COSTS))]

@@ -1,0 +1,186 @@
+"""Labels that have a name and no example: how many are predicted, and whether probabilities are true.
+
+    python -m benchmarks.zero_shot                        attack and gutenberg, preset fast
+    python -m benchmarks.zero_shot attack --preset balanced --develop
+
+Fifty labels with 5 to 50 training examples are chosen by a hash of their name. All training rows
+that have one of them leave the training part, and the labels are then added by their names alone.
+Measured on the test part, or with ``--develop`` on a fifth of the training rows: how often these
+labels are among the first five of the rows that have them; P@5 of the other labels before and after
+they were added; and their stated probabilities, summed over all of them among the first twenty of a
+row, next to how many are true.
+"""
+
+import argparse
+import hashlib
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from benchmarks.real_sets import FOLDER, load_part
+from rembrandt import RembrandtClassifier
+from rembrandt.data.label_names import read_label_names
+from rembrandt.data.labels import Title
+from rembrandt.estimators.requests import rows_of, top_columns
+
+SETS = ("attack", "gutenberg")
+NAMES = {"attack": "attack/techniques.tsv.gz"}  # files of names; other labels are words
+N_HIDDEN = 50
+FEWEST_EXAMPLES = 5
+MOST_EXAMPLES = 50
+FIRST = 5  # labels of a row within which a label counts as predicted
+SHOWN = 20  # labels of a row whose probabilities are added up
+DEVELOPMENT_SHARE = 5  # one of so many training rows is a test row
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Texts and their labels over the columns of one list of labels."""
+
+    texts: list[str]
+    Y: sparse.csr_array
+    labels: list[str]
+
+    def take(self, index: NDArray[Any]) -> "Rows":
+        """Return some of the rows."""
+        texts = [self.texts[row] for row in index]
+        return Rows(texts, sparse.csr_array(self.Y[index]), self.labels)
+
+    def lists(self) -> list[list[str]]:
+        """Return the labels of each row."""
+        ends = self.Y.indptr
+        names = [self.labels[column] for column in self.Y.indices]
+        return [names[start:stop] for start, stop in pairwise(ends)]
+
+
+def hashed(text: str) -> int:
+    """Return a number that depends on the text alone."""
+    return int(hashlib.sha1(text.encode()).hexdigest()[:8], 16)
+
+
+def rows_in(set_name: str, part: str) -> Rows:
+    """Return one part of a set."""
+    data = load_part(set_name, part)
+    return Rows(list(data.texts), sparse.csr_array(data.Y), list(data.label_ids))
+
+
+def parts_of(set_name: str, develop: bool) -> tuple[Rows, Rows]:
+    """Return training and test rows; for development both are training rows."""
+    train = rows_in(set_name, "train")
+    if not develop:
+        return train, rows_in(set_name, "test")
+    # The parts of some sets were divided by the hash of the text alone.
+    numbers = [hashed(f"development {text}") for text in train.texts]
+    is_test = np.array(numbers) % DEVELOPMENT_SHARE == 0
+    return train.take(np.flatnonzero(~is_test)), train.take(np.flatnonzero(is_test))
+
+
+def chosen_labels(train: Rows, n_labels: int = N_HIDDEN) -> NDArray[np.int64]:
+    """Return the columns of the labels that are hidden."""
+    counts = np.bincount(train.Y.indices, minlength=len(train.labels))
+    possible = np.flatnonzero((counts >= FEWEST_EXAMPLES) & (counts <= MOST_EXAMPLES))
+    by_hash = sorted(possible.tolist(), key=lambda column: hashed(train.labels[column]))
+    return np.array(by_hash[:n_labels], dtype=np.int64)
+
+
+def measure(
+    train: Rows, test: Rows, names: dict[str, Title], preset: Any, n_labels: int = N_HIDDEN
+) -> dict[str, Any]:
+    """Fit without some labels, add them by their names, and measure."""
+    hidden = chosen_labels(train, n_labels)
+    is_hidden = np.zeros(len(train.labels), dtype=np.bool_)
+    is_hidden[hidden] = True
+    has_hidden = train.Y @ is_hidden.astype(np.float64) > 0
+    rest = train.take(np.flatnonzero(~has_hidden))
+    known = {label for labels in rest.lists() for label in labels}
+    shown = {label: title for label, title in names.items() if label in known}
+    classifier = RembrandtClassifier(preset=preset, random_state=0)
+    classifier.fit(rest.texts, rest.lists(), label_names=shown or None)
+    hidden_labels = [train.labels[column] for column in hidden]
+    before = _first_labels(classifier, test.texts, FIRST)[0]
+    classifier.add_labels({label: names.get(label, "") for label in hidden_labels})
+    ranked, probabilities = _first_labels(classifier, test.texts, SHOWN)
+    return {
+        "parts": list(classifier.model_.parts),
+        "rows": len(rest.texts),
+        **_measures(test, set(hidden_labels), before, ranked, probabilities),
+    }
+
+
+def _first_labels(
+    classifier: RembrandtClassifier, texts: list[str], k: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the best labels, None where there is none, and their probabilities."""
+    columns, probabilities = top_columns(classifier, rows_of(classifier, texts), k)
+    return np.array([*classifier.classes_.tolist(), None], dtype=object)[columns], probabilities
+
+
+def _measures(
+    test: Rows,
+    hidden: set[str],
+    before: NDArray[Any],
+    ranked: NDArray[Any],
+    probabilities: NDArray[Any],
+) -> dict[str, Any]:
+    true = [set(labels) for labels in test.lists()]
+    n_true = sum(len(labels & hidden) for labels in true)
+    n_predicted = 0
+    hits_before = 0
+    hits_after = 0
+    stated = 0.0
+    observed = 0
+    for row, labels in enumerate(true):
+        others = labels - hidden
+        n_predicted += len(labels & hidden & set(ranked[row, :FIRST]))
+        hits_before += len(others & set(before[row]))
+        hits_after += len(others & set(ranked[row, :FIRST]))
+        for label, probability in zip(ranked[row], probabilities[row], strict=True):
+            if label in hidden:
+                stated += float(probability)
+                observed += label in labels
+    n = len(true)
+    return {
+        "labels": len(hidden),
+        "true": n_true,
+        "recall@5": round(100 * n_predicted / max(1, n_true), 1),
+        "P@5 of others before": round(100 * hits_before / (FIRST * n), 2),
+        "P@5 of others after": round(100 * hits_after / (FIRST * n), 2),
+        "stated": round(stated, 1),
+        "observed": observed,
+    }
+
+
+def main(
+    sets: list[str] | None = None, preset: str = "fast", develop: bool = False
+) -> list[dict[str, Any]]:
+    """Run the sets whose data is present, and print what was measured."""
+    if not FOLDER.is_dir():
+        print(
+            f"skipped: there is no data at {FOLDER}; set REMBRANDT_DATA to the folder that holds it"
+        )
+        return []
+    results = []
+    for set_name in sets or SETS:
+        train, test = parts_of(set_name, develop)
+        names: dict[str, Title] = {}
+        if set_name in NAMES:
+            names = read_label_names(FOLDER / NAMES[set_name])
+        result = {"set": set_name, "preset": preset, **measure(train, test, names, preset)}
+        print(result, flush=True)
+        results.append(result)
+    return results
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sets", nargs="*", help="which sets; all by default")
+    parser.add_argument("--preset", default="fast")
+    parser.add_argument("--develop", action="store_true", help="measure on training rows")
+    arguments = parser.parse_args()
+    main(arguments.sets, arguments.preset, arguments.develop)

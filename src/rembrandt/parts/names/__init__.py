@@ -1,0 +1,1 @@
+"""Names, other names and descriptions of labels, matched against the text."""

@@ -1,0 +1,203 @@
+"""Labels that have a name and no example are predicted, wherever they come from."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.real_sets import FOLDER
+from benchmarks.zero_shot import NAMES, Rows, measure, parts_of
+from scipy import sparse
+
+from rembrandt import RembrandtClassifier, load
+from rembrandt.data.examples import Examples
+from rembrandt.data.label_names import read_label_names
+from rembrandt.data.reader import read
+from rembrandt.data.rows import as_rows
+from rembrandt.data.targets import read_targets
+from rembrandt.data.views import as_texts
+from rembrandt.errors import RembrandtWarning, SettingsError
+from rembrandt.parts.names.fit import is_informative
+
+SYLLABLES = [consonant + vowel for consonant, vowel in product("bdfk", "aeio")]
+WORDS = [first + second for first, second in product(SYLLABLES, repeat=2)]
+N_LABELS = 40
+ADDED = {"new one": (WORDS[200], ""), "D77": ("", f"{WORDS[210]} {WORDS[220]}")}
+TOFU = {"tofu": ("tofu", "tofu pressing frying tofu soy bean curd")}
+
+
+def documents(n_rows, seed=0):
+    """Texts in which the name of the label occurs mostly, among other words."""
+    rng = np.random.default_rng(seed)
+    texts = []
+    labels = []
+    for _ in range(n_rows):
+        column = int(rng.integers(N_LABELS))
+        words = [WORDS[i] for i in rng.integers(100, 200, size=5)]
+        words.append(WORDS[column] if rng.random() < 0.8 else WORDS[column + 50])
+        texts.append(" ".join(words))
+        labels.append([WORDS[column]])
+    return texts, labels
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """Return a folder with a model."""
+    texts, labels = documents(800)
+    folder = tmp_path_factory.mktemp("fitted") / "model"
+    RembrandtClassifier(preset="fast", random_state=0).fit(texts, labels).save(folder)
+    return folder
+
+
+@pytest.fixture
+def classifier(fitted):
+    return load(fitted)
+
+
+def test_labels_whose_names_occur_in_texts_are_matched(classifier):
+    assert list(classifier.model_.parts)[-1] == "names"
+    assert classifier.model_.settings.parts["names"].view == "texts"
+    texts, labels = documents(200, seed=1)
+    assert classifier.score(texts, labels) > 0.9
+
+
+def informative(texts, labels, names=None):
+    """Return whether a model of some texts has their names."""
+    targets = read_targets(labels)
+    X = as_rows(np.zeros((len(texts), 1)))
+    data = Examples(X, targets.Y, targets.classes, False, texts=as_texts(texts), label_names=names)
+    return is_informative(data)
+
+
+def test_names_are_matched_where_they_occur_in_the_texts_of_their_labels():
+    texts, labels = documents(300)
+    assert informative(texts, labels)
+    codes = [[f"c{WORDS.index(label)}" for label in names] for names in labels]
+    assert not informative(texts, codes)
+    assert not informative(texts, [[WORDS.index(label) for label in names] for names in labels])
+    classes = read_targets(codes).classes.tolist()
+    assert informative(texts, codes, [WORDS[int(code[1:])] for code in classes])
+    assert not informative(texts, codes, [f"quux {code}" for code in classes])
+    assert not informative(texts, labels[1:] + labels[:1])
+
+
+def test_without_names_the_model_is_that_of_before():
+    texts, labels = documents(150)
+    codes = [[f"c{WORDS.index(label)}" for label in names] for names in labels]
+    model = RembrandtClassifier(preset="fast", random_state=0).fit(texts, codes)
+    assert "names" not in model.model_.parts
+    same = RembrandtClassifier(parts=tuple(model.model_.parts), preset="fast", random_state=0)
+    same.fit(texts, codes)
+    np.testing.assert_array_equal(same.predict_proba(texts[:9]), model.predict_proba(texts[:9]))
+
+
+def test_added_labels_are_predicted_by_name_and_description(classifier):
+    texts = [f"{WORDS[120]} {WORDS[200]}", f"{WORDS[130]} {WORDS[210]} {WORDS[220]}", WORDS[150]]
+    before = classifier.predict_proba(texts)
+    classifier.add_labels(ADDED)
+    assert classifier.classes_[-2:].tolist() == list(ADDED)
+    assert classifier.label_counts_[-2:].tolist() == [0, 0]
+    labels, probabilities = classifier.predict_topk(texts, k=3)
+    assert labels[0, 0] == "new one"
+    assert "D77" in labels[1].tolist()
+    assert probabilities[0, 0] > 0.3
+    P = classifier.predict_proba(texts)
+    # No name matches the last text: its likely labels are as likely as before.
+    likely = np.flatnonzero(before[2] > 1e-3)
+    np.testing.assert_allclose(P[2, likely], before[2, likely], rtol=1e-5)
+    assert classifier.label_descriptions_["D77"] == ADDED["D77"][1]
+
+
+def test_a_text_of_unknown_words_is_read_where_a_name_occurs(classifier):
+    assert classifier.predict_topk(["zaza zuzu"], k=1)[0].tolist() == [[None]]
+    classifier.add_labels({"new": "zuzu"})
+    labels, _ = classifier.predict_topk(["zaza zuzu", "zaza"], k=1)
+    assert labels.tolist() == [["new"], [None]]
+
+
+def test_an_explanation_of_an_added_label_adds_up(classifier):
+    classifier.add_labels(ADDED)
+    text = f"{WORDS[120]} {WORDS[200]}"
+    [[explanation]] = classifier.explain([text], ["new one"])
+    total = explanation.base + explanation.contributions.sum() + explanation.comparison
+    np.testing.assert_allclose(total, explanation.log_odds, rtol=1e-6)
+    column = classifier.classes_.tolist().index("new one")
+    expected = classifier.decision_function([text])[0, column]
+    np.testing.assert_allclose(explanation.log_odds, expected, rtol=1e-5)
+
+
+def test_examples_of_an_added_label_are_learned_later(classifier):
+    classifier.add_labels(ADDED)
+    texts = [f"{WORDS[120]} {WORDS[i]}" for i in range(121, 151)]
+    with pytest.warns(RembrandtWarning, match="fit again with all examples"):
+        classifier.update(texts, [["new one"]] * len(texts))
+    assert classifier.label_counts_[-2:].tolist() == [30, 0]
+    assert classifier.model_.is_unseen[-2:].tolist() == [False, True]
+    rows = [f"{WORDS[120]} {WORDS[160]} {WORDS[200]}"]
+    assert "new one" in classifier.predict_topk(rows, k=3)[0][0].tolist()
+
+
+def test_a_saved_model_keeps_added_labels(classifier, tmp_path):
+    classifier.add_labels(ADDED)
+    classifier.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    texts = documents(20, seed=2)[0]
+    for answers in zip(classifier.predict_topk(texts), again.predict_topk(texts), strict=True):
+        np.testing.assert_array_equal(*answers)
+
+
+def test_a_name_that_is_set_is_matched(classifier):
+    classifier.add_labels({"D77": "nothing known"})
+    classifier.set_label_names({"D77": WORDS[230]})
+    assert classifier.predict_topk([f"{WORDS[130]} {WORDS[230]}"], k=1)[0].tolist() == [["D77"]]
+
+
+def test_a_model_that_matches_no_names_says_what_to_do():
+    texts, labels = documents(150)
+    model = RembrandtClassifier(parts=("centroids",), random_state=0).fit(texts, labels)
+    with pytest.raises(SettingsError, match="does not match the names of labels"):
+        model.add_labels({"tofu": "tofu"})
+    with pytest.raises(SettingsError, match="one part of a model among others"):
+        RembrandtClassifier(parts=("names",)).fit(texts, labels)
+
+
+def test_the_benchmark_on_a_small_set():
+    texts, labels = documents(1200)
+    columns = [WORDS.index(names[0]) for names in labels]
+    Y = sparse.csr_array((np.ones(len(texts)), (np.arange(len(texts)), columns)))
+    rows = Rows(texts, Y, WORDS[: Y.shape[1]])
+    measured = measure(rows.take(np.arange(900)), rows.take(np.arange(900, 1200)), {}, "fast", 4)
+    assert measured["recall@5"] > 50
+    assert measured["P@5 of others after"] > measured["P@5 of others before"] - 0.2
+    assert 0.5 < measured["stated"] / measured["observed"] < 2
+
+
+needs_data = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason=f"there is no data at {FOLDER}; set REMBRANDT_DATA"
+)
+
+
+@needs_data
+def test_tofu_is_found_by_its_name():
+    data = read(FOLDER / "cooking/train.txt.gz", format="fasttext")
+    assert data.texts is not None
+    rows = [
+        ([data.label_ids[i] for i in data.Y[[row]].indices], data.texts[row]) for row in range(2500)
+    ]
+    kept = [(labels, text) for labels, text in rows if "tofu" not in labels]
+    classifier = RembrandtClassifier(random_state=0)
+    classifier.fit([text for _, text in kept], [labels for labels, _ in kept])
+    classifier.add_labels(TOFU)
+    labels, _ = classifier.predict_topk(["How do I fry tofu so it is crisp?"], k=3)
+    assert "tofu" in labels[0].tolist()
+
+
+@needs_data
+def test_hidden_labels_of_attack():
+    train, test = parts_of("attack", develop=True)
+    names = read_label_names(Path(FOLDER) / NAMES["attack"])
+    some = np.arange(0, len(train.texts), 3)
+    measured = measure(train.take(some), test, names, "fast", 30)
+    assert measured["recall@5"] >= 20
+    assert measured["P@5 of others after"] > measured["P@5 of others before"] - 0.3
+    assert 0.4 < measured["stated"] / measured["observed"] < 2.5
