@@ -34,7 +34,7 @@ ROOMS = (
     ("fitting",),
     ("planning",),
     ("search",),
-    ("updating",),
+    ("updating", "suggesting"),
     ("estimators",),
     ("evaluation",),
     ("explore",),

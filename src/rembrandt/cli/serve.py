@@ -37,6 +37,10 @@ def serve(
         str | None,
         option("Encoder that models were fitted with, such as model2vec:NAME.", metavar="NAME"),
     ] = None,
+    corrections: Annotated[
+        Path | None,
+        option("File that corrections are added to: .jsonl, for update and fit.", metavar="FILE"),
+    ] = None,
     max_body: Annotated[int, option("Bytes per request.", ADVANCED, min=1)] = 8 << 20,
     max_requests: Annotated[
         int, option("Requests in progress; more are refused with status 429.", ADVANCED, min=1)
@@ -79,7 +83,9 @@ def serve(
         report("loading models", 0, None)
         loaded_encoder = None if encoder is None else load_encoder(encoder)
         any_host = not running.is_loopback(host)
-        app = create_app(paths, limits, token, any_host, encoder=loaded_encoder)
+        app = create_app(
+            paths, limits, token, any_host, encoder=loaded_encoder, corrections=corrections
+        )
     listening = running.listen(host, port)
     url_host = host
     if ":" in host and not host.startswith("["):  # an IPv6 address
