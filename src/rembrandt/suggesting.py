@@ -1,8 +1,8 @@
 """Which texts a person should label next: those whose answers teach a model most.
 
-An answer teaches about the text and about texts like it. So a text is worth the uncertainty of the
-model about all texts, each counted as far as it is similar to it and to no text that was chosen
-before. The uncertainty about a text is the probability that its first label is wrong.
+The uncertainty about a text is the probability that its first label is wrong. An answer teaches
+about the text and about texts like it. So a text is worth its uncertainty times that of all texts,
+each counted as far as it is similar to this text and to no text that was chosen before.
 """
 
 from dataclasses import dataclass

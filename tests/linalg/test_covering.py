@@ -20,7 +20,7 @@ def greedy(blocks: list[Any], weights: Any, n: int) -> list[int]:
     covered = np.zeros(len(weights))
     chosen: list[int] = []
     for _ in range(n):
-        gains = weights @ np.maximum(similarity - covered[:, None], 0)
+        gains = weights * (weights @ np.maximum(similarity - covered[:, None], 0))
         gains[chosen] = -1
         row = int(gains.argmax())
         chosen.append(row)

@@ -21,10 +21,10 @@ class Covering:
 
     A row is covered as far as the most similar chosen row is similar to it; the similarity is the
     cosine, and the mean cosine of several blocks, zero where it is negative. The coverage is the
-    sum over all rows, each with its weight. Every row that is chosen is the one that increases it
-    most, so that two similar rows do not follow each other while others have none (Nemhauser,
-    Wolsey and Fisher, 1978: at least 63 % of the best possible coverage). The gain of a row only
-    becomes smaller, so it is computed again only for rows that may come next.
+    sum over all rows, each with its weight. The gain of a row is its own weight times the increase
+    of the coverage, and the row with the largest gain is chosen. So two similar rows do not follow
+    each other while others have none. The gain of a row only becomes smaller, so it is computed
+    again only for rows that may come next (lazy evaluation; Minoux, 1978).
 
     Parameters
     ----------
@@ -85,10 +85,10 @@ class Covering:
         return max(1, min(_CANDIDATES, _BLOCK_VALUES // max(1, self._n)))
 
     def _gains(self, rows: NDArray[np.int64]) -> Values:
-        """Return by how much each of some rows would increase the coverage."""
+        """Return the gains of some rows."""
         similarities = self._similarities([block[rows] for block in self._blocks])
-        gains = self._weights @ np.maximum(similarities - self._covered[:, None], 0)
-        return np.asarray(gains, dtype=np.float64)
+        increase = self._weights @ np.maximum(similarities - self._covered[:, None], 0)
+        return np.asarray(increase * self._weights[rows], dtype=np.float64)
 
     def _bounds(self) -> Values:
         """Return upper bounds of all gains: with absolute features, and as if nothing was
@@ -98,7 +98,8 @@ class Covering:
         for block in self._blocks:
             features = abs(block)
             bounds += features @ (features.T @ self._weights)
-        return bounds / len(self._blocks) * (1 + 1e-3)  # rounding must not make them too small
+        rounding = 1 + 1e-3  # must not make them too small
+        return bounds / len(self._blocks) * self._weights * rounding
 
     def _similarities(self, others: Sequence[Matrix]) -> NDArray[np.float32]:
         """Return the similarities of all rows to others, n × m."""
