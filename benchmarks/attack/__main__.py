@@ -1,7 +1,7 @@
 """python -m benchmarks.attack ATTACK [--cases N] [--seed S] [--workers W] [--only NUMBER]
 
 Attacks: readers, generated, models, stores, checkpoints, matrices, answers, kills, writers, dask,
-service. Each prints one line of figures, and the first failures. The exit code is 1 if there were
+service, review. Each prints one line of figures, and the first failures. The exit code is 1 if there were
 any.
 """
 
@@ -17,7 +17,7 @@ ATTACKS = {
     "checkpoints": ("benchmarks.attack.folders", "damaged_checkpoints", 500),
     "matrices": ("benchmarks.attack.matrices", "damaged_matrices", 2_000),
 }
-OTHERS = ("kills", "writers", "dask", "service")  # which have options of their own
+OTHERS = ("kills", "writers", "dask", "service", "review")  # which have options of their own
 
 
 def main(name: str, given: list[str]) -> int:
@@ -34,6 +34,10 @@ def main(name: str, given: list[str]) -> int:
         from benchmarks.attack import service
 
         return service.main(given)
+    if name == "review":
+        from benchmarks.attack import review
+
+        return review.main(given)
     module, function, cases = ATTACKS[name]
     options = arguments(__doc__ or "", cases).parse_args(given)
     figures = attack(module, function, options.cases, options.seed, options.workers, options.only)

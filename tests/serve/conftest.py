@@ -103,11 +103,19 @@ def served(
     limits: Limits = Limits(),  # noqa: B008
     token: str | None = None,
     encoder: Any = None,
+    corrections: Path | None = None,
 ) -> Iterator[str]:
     """Run the service in a thread at a free port and yield its address."""
     listening = running.listen("127.0.0.1", 0)
     server = running.Server(
-        create_app(paths, limits, token, compute_map=simple_map, encoder=encoder)
+        create_app(
+            paths,
+            limits,
+            token,
+            compute_map=simple_map,
+            encoder=encoder,
+            corrections=corrections,
+        )
     )
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()

@@ -46,7 +46,7 @@ export class Queue {
       this.items.push({ text, status: OPEN, marks: {}, names: {} });
     }
     const added = this.items.length - before;
-    if (added && before && this.item.status === SAVED) this.current = this.next() ?? before;
+    if (added && before && this.item.status === SAVED) this.current = before;
     this.store("texts", this.items.map((item) => item.text));
     this.storeAnswers();
     return added;
@@ -59,14 +59,12 @@ export class Queue {
     this.storeAnswers();
   }
 
-  /** The next text that is neither saved nor skipped, after the current one and then from the start. */
+  /** The next text without an answer, after the current one and then from the start; skipped ones come last. */
   next() {
     const size = this.items.length;
-    for (let step = 1; step <= size; step++) {
-      const position = (this.current + step) % size;
-      if (this.items[position].status === OPEN) return position;
-    }
-    return null;
+    const after = Array.from({ length: size - 1 }, (_, step) => (this.current + step + 1) % size);
+    const withStatus = (status) => after.find((position) => this.items[position].status === status);
+    return withStatus(OPEN) ?? withStatus(SKIPPED) ?? null;
   }
 
   changed() {

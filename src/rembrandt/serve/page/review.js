@@ -74,7 +74,7 @@ class Desk {
       file,
       drop,
       table,
-      h("div", { class: "row" }, h("p", { class: "quiet grow" }, "Texts and answers stay in this browser", this.keeps ? ", and saved answers go to the service." : "."), h("button", { class: "primary", type: "submit" }, "Start reviewing")),
+      h("div", { class: "row" }, h("p", { class: "quiet grow" }, "Texts and answers stay in this browser", this.keeps ? ", and saved answers go to the service." : "."), this.queue.items.length ? h("button", { class: "plain", type: "button", onclick: () => this.draw() }, "Cancel") : null, h("button", { class: "primary", type: "submit" }, "Start reviewing")),
       h("p", { class: "quiet" }, "Have many texts? ", h("code", null, "rembrandt suggest"), " writes a file of those whose answers teach the model most."),
     );
     form.addEventListener("submit", (event) => {
@@ -131,7 +131,7 @@ class Desk {
       { class: "card list", "aria-labelledby": "texts-title" },
       h("div", { class: "row top" }, h("h2", { id: "texts-title" }, "Texts"), h("span", { class: "grow" }), more, clear),
       list,
-      h("div", { class: "row" }, h("span", { class: "quiet grow" }, "Your answers"), h("button", { type: "button", class: "plain", onclick: () => this.saveCsv() }, "Download CSV"), h("button", { type: "button", class: "plain", onclick: () => this.saveCorrections() }, "Corrections")),
+      h("div", { class: "row" }, h("span", { class: "quiet grow" }, "Your answers"), h("button", { type: "button", class: "plain", onclick: () => this.saveCsv() }, "Download CSV"), h("button", { type: "button", class: "plain", onclick: () => this.saveCorrections() }, "Download JSONL")),
       this.keeps ? null : h("p", { class: "quiet note" }, "This service keeps no corrections: start it with ", h("code", null, "--corrections FILE"), ", or download them."),
     );
   }
@@ -156,7 +156,10 @@ class Desk {
     if (entry.offsetTop < list.scrollTop || entry.offsetTop + entry.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = entry.offsetTop - list.clientHeight / 3;
     this.drawSheet();
     const { item } = this.queue;
-    if (!this.suggestions.has(item.text)) this.verdicts.setAttribute("aria-busy", "true");
+    if (!this.suggestions.has(item.text)) {
+      this.verdicts.setAttribute("aria-busy", "true");
+      this.verdicts.replaceChildren(h("h2", { id: "verdicts-title" }, "Labels"), h("p", { class: "hint" }, "Waiting for the model …"));
+    }
     try {
       await this.fetch(position);
       hideError();
@@ -181,7 +184,7 @@ class Desk {
 
   drawSheet() {
     const { item, items, current, nReviewed } = this.queue;
-    const save = h("button", { type: "button", class: "primary", onclick: () => this.save() }, item.status === SAVED ? "Save again" : "Save and next");
+    const save = h("button", { type: "button", class: "primary", onclick: () => this.save() }, "Save and next");
     const next = this.queue.next();
     const done = nReviewed === items.length;
     this.sheet.replaceChildren(
@@ -226,15 +229,17 @@ class Desk {
     const assigned = labels.filter((prediction) => prediction.assigned);
     const added = labels.filter((prediction) => prediction.added);
     const others = labels.filter((prediction) => !prediction.assigned && !prediction.added);
-    this.verdicts.replaceChildren(
+    const parts = [
       h("h2", { id: "verdicts-title" }, "Labels"),
+      h("p", { class: "facts" }, this.model.one_label ? "Check the one that is right; × says that a label is wrong." : "Check those that are right; × says that a label is wrong."),
       ...group("Added by you", added, ""),
       ...group("Assigned by the model", assigned, ""),
       labels.length ? null : h("p", { class: "hint" }, "The model knows no word of this text. Add its labels."),
       ...group(assigned.length ? "Below its threshold" : "No label reaches the threshold", others, "threshold"),
       this.search(),
       this.hint(labels),
-    );
+    ];
+    this.verdicts.replaceChildren(...parts.filter((part) => part !== null));
     if (focused !== null) [...this.verdicts.querySelectorAll(".label")].find((button) => button.value === focused)?.focus();
   }
 
@@ -297,6 +302,7 @@ class Desk {
     const input = h("input", { id: "add", type: "search", autocomplete: "off", spellcheck: "false", placeholder: "Add a label …" });
     const list = withArrowKeys(h("ul", { class: "found" }), "button");
     let request = null;
+    let takesFirst = false; // Enter was pressed, perhaps before the labels have arrived
     const find = async () => {
       request?.abort();
       const text = input.value.trim();
@@ -311,19 +317,21 @@ class Desk {
         const entries = labels.map((match) => this.option(match, h("span", { class: "name" }, match.name, match.label === match.name ? null : h("small", { class: "id" }, match.label)), formatCount(match.count)));
         if (!isKnown) entries.push(this.option({ label: text, name: text }, h("span", { class: "name" }, `“${text}”`), "new label"));
         list.replaceChildren(...entries);
+        if (takesFirst) entries[0].querySelector("button").click();
       } catch (error) {
         if (error.name !== "AbortError") showError(error.message);
       }
     };
+    input.addEventListener("input", () => { takesFirst = false; });
     input.addEventListener("input", debounce(find, 120));
-    input.addEventListener("keydown", async (event) => {
+    input.addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown") {
         event.preventDefault();
         list.querySelector("button")?.focus();
       } else if (event.key === "Enter") {
         event.preventDefault();
-        await find();
-        list.querySelector("button")?.click();
+        takesFirst = true;
+        find();
       } else if (event.key === "Escape") {
         input.value = "";
         list.replaceChildren();
