@@ -148,9 +148,7 @@ def main(given: list[str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = options.model or small_model(folder)
-        n_confirmed, failures = kills(
-            model, folder, options.kills, options.people, options.seed
-        )
+        n_confirmed, failures = kills(model, folder, options.kills, options.people, options.seed)
     for failure in failures:
         print(failure)
     print(

@@ -50,6 +50,8 @@ def test_the_last_answer_to_a_text_counts(tmp_path: Path) -> None:
 def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", line("a pie", ["meat"]), '{"text": "a st', end="")
     assert [correction.text for correction in read_corrections(path)] == ["a pie"]
+    path.write_bytes(path.read_bytes() + "é".encode()[:1])  # cut within a character
+    assert [correction.text for correction in read_corrections(path)] == ["a pie"]
     path = write(tmp_path / "a.jsonl", line("a pie", ["meat"]), line("b", []), end="")
     assert [correction.text for correction in read_corrections(path)] == ["a pie", "b"]
 

@@ -162,9 +162,9 @@ def test_a_failure_is_shown_and_nothing_is_marked_as_saved(
     assert len(read_corrections(corrections)) == 1
 
 
-def test_without_a_file_answers_are_downloaded(page: Any, address: str) -> None:
+def test_without_a_file_answers_are_downloaded(page: Any, address: str, documents: Dataset) -> None:
     page.goto(f"{address}/#/review")
-    start(page, ["one text", "another text"])
+    start(page, (documents.texts or [])[:2])
     assert "--corrections FILE" in page.locator(".list .note").text_content()
     page.get_by_role("button", name="Save and next").click()
     until(lambda: page.locator(".texts .saved").count() == 1)

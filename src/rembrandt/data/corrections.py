@@ -87,18 +87,19 @@ def read_corrections(path: Path, report: Report = silent) -> list[Correction]:
 def _lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
     """The complete lines with their numbers, without empty ones."""
     for chunk in line_chunks(path, report):
-        complete, _, incomplete = chunk.text().rpartition("\n")
-        lines = complete.split("\n")
+        end = chunk.data.rfind(b"\n") + 1
+        incomplete = chunk.data[end:]  # perhaps cut within a character
+        lines = chunk._replace(data=chunk.data[:end]).text().split("\n")
         if _is_json(incomplete):  # the file was edited, and its last line has no end
-            lines.append(incomplete)
+            lines[-1] = incomplete.decode()
         for number, line in enumerate(lines, chunk.line):
             if line.strip():
                 yield number, line
 
 
-def _is_json(text: str) -> bool:
+def _is_json(data: bytes) -> bool:
     try:
-        json.loads(text)
+        json.loads(data)
     except ValueError:
         return False
     return True
