@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -72,7 +73,11 @@ class Person:
         try:
             with urlopen(request, timeout=60) as answer:
                 return json.load(answer)["accepted"] == len(corrections)
-        except (OSError, ValueError):  # the process was killed, perhaps while it answered
+        except (
+            OSError,
+            HTTPException,
+            ValueError,
+        ):  # the process was killed, perhaps while it answered
             return False
 
 
