@@ -1,8 +1,8 @@
 """python -m benchmarks.attack ATTACK [--cases N] [--seed S] [--workers W] [--only NUMBER]
 
 Attacks: readers, generated, models, stores, checkpoints, matrices, answers, kills, writers, dask,
-service, review. Each prints one line of figures, and the first failures. The exit code is 1 if there were
-any.
+service, review. Each prints one line of figures, and the first failures. The exit code is 1 if
+there were any.
 """
 
 import sys

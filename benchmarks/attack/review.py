@@ -104,6 +104,7 @@ def kills(model: Path, folder: Path, n_kills: int, n_people: int = 8, seed: int 
                 person.join()
                 confirmed += person.confirmed
         kept = {correction.text: correction for correction in read_corrections(path)}
+        print(f"kill {kill + 1}: {len(confirmed):,} corrections confirmed", flush=True)
         n_lost = sum(kept.get(correction.text) != correction for correction in confirmed)
         if n_lost:
             failures.append(f"kill {kill}: {n_lost} of {len(confirmed)} corrections are lost")
