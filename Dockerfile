@@ -19,7 +19,7 @@ RUN /opt/rembrandt/bin/python -m rembrandt.serve.warming
 FROM python:3.13-slim
 COPY --from=build /opt/rembrandt /opt/rembrandt
 COPY docker-entrypoint.sh /usr/local/bin/docker-entrypoint
-RUN useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin rembrandt
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin rembrandt
 ENV PATH=/opt/rembrandt/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 NUMBA_CACHE_DIR=/tmp/kernels
 USER 10001
 EXPOSE 8000
