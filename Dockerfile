@@ -1,9 +1,9 @@
 # Serve a model as a user without rights, from a file system that cannot be written:
 #
-#   docker build --tag rembrandt .
+#   docker build --tag rembrandt-service .
 #   docker run --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
 #     --publish 127.0.0.1:8000:8000 --env REMBRANDT_TOKEN=... \
-#     --volume "$PWD/model:/model:ro" rembrandt
+#     --volume "$PWD/model:/model:ro" rembrandt-service
 #
 # See docs/serve.md, "Containers".
 
