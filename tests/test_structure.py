@@ -35,7 +35,7 @@ ROOMS = (
     ("fitting",),
     ("planning",),
     ("search",),
-    ("updating",),
+    ("updating", "suggesting"),
     ("estimators",),
     ("evaluation",),
     ("explore",),

@@ -1,8 +1,8 @@
 """python -m benchmarks.attack ATTACK [--cases N] [--seed S] [--workers W] [--only NUMBER]
 
 Attacks: readers, generated, models, stores, checkpoints, matrices, answers, kills, writers, dask,
-service. Each prints one line of figures, and the first failures. The exit code is 1 if there were
-any.
+service, review. Each prints one line of figures, and the first failures. The exit code is 1 if
+there were any.
 """
 
 import sys
@@ -18,7 +18,7 @@ ATTACKS = {
     "matrices": ("benchmarks.attack.matrices", "damaged_matrices", 2_000),
     "answers": ("benchmarks.attack.answers", "metamorphic", 1_000),
 }
-OTHERS = ("kills", "writers", "dask", "service")  # which have options of their own
+OTHERS = ("kills", "writers", "dask", "service", "review")  # which have options of their own
 
 
 def main(name: str, given: list[str]) -> int:
@@ -35,6 +35,10 @@ def main(name: str, given: list[str]) -> int:
         from benchmarks.attack import service
 
         return service.main(given)
+    if name == "review":
+        from benchmarks.attack import review
+
+        return review.main(given)
     module, function, cases = ATTACKS[name]
     options = arguments(__doc__ or "", cases).parse_args(given)
     figures = attack(module, function, options.cases, options.seed, options.workers, options.only)

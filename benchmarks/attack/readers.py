@@ -12,7 +12,7 @@ import json
 import lzma
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     ".zst": lambda data: zstandard.ZstdCompressor().compress(data),
 }
 SUFFIXES = {"repository": ".txt", "svmlight": ".svm", "fasttext": ".txt", "lines": ".txt"}
+SUFFIXES |= {"corrections": ".jsonl"}
 TABLES = ("csv", "tsv", "jsonl", "parquet")
 Rows = list[tuple[list[str], Any]]  # labels, and a text or {feature: value}
 LETTERS = "abcxyz019 _-.;'#äß日\u202e\u0301"
@@ -123,6 +124,11 @@ def _write(folder: Path, format: str, rows: Rows, rng: random.Random) -> tuple[P
             data = "".join(
                 json.dumps({"text": text, "tags": labels}) + "\n" for labels, text in rows
             ).encode()
+        case "corrections":
+            data = "".join(
+                json.dumps({"text": text, "labels": labels, "rejected": ["no"]}) + "\n"
+                for labels, text in rows
+            ).encode()
         case "lines":
             data = "".join(f"{text}\n" for _, text in rows).encode()
         case "parquet":
@@ -175,8 +181,8 @@ FORMATS = (
 NUMERIC = ("repository", "svmlight", "vw", "npz")
 
 
-def _chosen(rng: random.Random) -> tuple[str, str]:
-    format = rng.choice(FORMATS)
+def _chosen(rng: random.Random, formats: Sequence[str] = FORMATS) -> tuple[str, str]:
+    format = rng.choice(formats)
     return format, "" if format in ("parquet", "npz") else rng.choice(list(COMPRESSORS))
 
 
@@ -185,7 +191,8 @@ def damaged_files(root: Path) -> Case:
 
     def case(numbers: np.random.Generator, root: Path) -> str:
         rng = random.Random(int(numbers.integers(1 << 62)))
-        format, ending = _chosen(rng)
+        # Of two corrections of a text the last one counts, so only damaged ones are tried here.
+        format, ending = _chosen(rng, (*FORMATS, "corrections"))
         path, data = _write(root, format, _rows(rng, format in NUMERIC), rng)
         path = path.with_name(path.name + ending)
         if ending and rng.random() < 0.3:

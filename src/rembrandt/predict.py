@@ -220,6 +220,18 @@ def scored_labels(model: Model, row: Views, labels: Labels) -> ScoredLabels:
     return ScoredLabels(is_listed, likelihood, part_log_odds, frequencies, comparison, z)
 
 
+def assigned(model: Model, labels: Labels, probabilities: Array) -> NDArray[np.bool_]:
+    """Return which ranked labels (n × m) the model assigns: those that reach its threshold, or the
+    first one of rows with one label each.
+    """
+    is_label = labels >= 0
+    if model.multiclass:
+        is_label[:, 1:] = False
+        return is_label
+    threshold = np.broadcast_to(np.asarray(model.threshold), (model.n_labels,))
+    return np.asarray(is_label & (probabilities >= threshold[labels]))
+
+
 def is_blank(model: Model, rows: Any) -> NDArray[np.bool_]:
     """Return which rows are texts of which the model knows nothing.
 

@@ -102,10 +102,12 @@ def served(
     paths: dict[str, Path],
     limits: Limits = Limits(),  # noqa: B008
     token: str | None = None,
+    corrections: Path | None = None,
 ) -> Iterator[str]:
     """Run the service in a thread at a free port and yield its address."""
     listening = running.listen("127.0.0.1", 0)
-    server = running.Server(create_app(paths, limits, token, compute_map=simple_map))
+    app = create_app(paths, limits, token, compute_map=simple_map, corrections=corrections)
+    server = running.Server(app)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:

@@ -42,7 +42,7 @@ def test_predictions_are_those_of_the_library(
         rtol=1e-5,
     )
     assert all(
-        prediction.keys() == {"label", "name", "probability"}
+        prediction.keys() == {"label", "name", "probability", "assigned"}
         for row in answer
         for prediction in row
     )

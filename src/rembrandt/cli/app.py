@@ -19,6 +19,7 @@ from rembrandt.cli import (
     labels,
     predict,
     serve,
+    suggest,
     tune,
     update,
 )
@@ -33,6 +34,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "tune": tune.tune,
     "update": update.update,
     "predict": predict.predict,
+    "suggest": suggest.suggest,
     "evaluate": evaluate.evaluate,
     "embed": embed.embed,
     "explain": explore.explain,

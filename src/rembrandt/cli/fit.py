@@ -53,6 +53,14 @@ def fit(
             "Column of dates or numbers: the latest are held out.", options.DATA, metavar="COLUMN"
         ),
     ] = None,
+    corrections: Annotated[
+        Path | None,
+        option(
+            "Answers of people to suggestions; they replace the labels of the same texts.",
+            options.DATA,
+            metavar="FILE",
+        ),
+    ] = None,
     shortlist: Annotated[
         bool, flag("--shortlist", "Build the index for predict --shortlist.", ADVANCED)
     ] = False,
@@ -75,11 +83,7 @@ def fit(
     from rembrandt.storage.checkpoints import checkpoints_in
 
     with checkpoints_in(checkpoint) as checkpoints:
-        exclusive = [groups, time, label_text]
-        if sum(map(bool, exclusive)) > 1:
-            raise SettingsError(
-                "only one of --groups, --time and --label-text can be used", ("groups", "time")
-            )
+        _check_exclusive(groups, time, label_text or corrections)
         classifier, data, used_reading = prepare(
             console, train, reading, settings, texts, scheduler, groups or time
         )
@@ -88,6 +92,8 @@ def fit(
             held_out["groups"] = data.ids
         elif time:
             held_out["times"] = data.ids
+        if corrections is not None:
+            data = corrected(console, data, corrections)
         if label_text is not None:
             data = described(console, data, label_text)
         if label_names is not None:
@@ -124,6 +130,15 @@ def fit(
     console.result(document)
 
 
+def _check_exclusive(groups: str | None, time: str | None, added: Path | None) -> None:
+    """Examples that are added have neither a group nor a time, and one of the two is enough."""
+    if sum(map(bool, [groups, time, added])) > 1:
+        raise SettingsError(
+            "only one of --groups, --time, and --label-text or --corrections can be used",
+            ("groups", "time"),
+        )
+
+
 def _cost_lines(classifier: RembrandtClassifier) -> list[str]:
     """Return how often the stages of a fit have read data on disk."""
     lines = []
@@ -148,6 +163,15 @@ def _next_steps(classifier: RembrandtClassifier, output: Path, reading: Reading)
         command("neighbors", output, label),
     ]
     return [f"  {step}" for step in steps]
+
+
+def corrected(console: Console, data: Dataset, file: Path) -> Dataset:
+    """Return the data with the corrections of a file."""
+    from rembrandt.data.corrections import with_corrections
+
+    joined, sentence = with_corrections(data, file)
+    console.say(sentence)
+    return joined
 
 
 def described(console: Console, data: Dataset, file: Path) -> Dataset:

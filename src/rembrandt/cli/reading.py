@@ -38,6 +38,7 @@ Format = Literal[
     "xlsx",
     "parquet",
     "npz",
+    "corrections",
     "lines",
 ]
 FORMATS = get_args(Format)[1:]

@@ -89,11 +89,15 @@ class SavedModel:
         id: str | None = None,
     ) -> Dataset:
         """Read examples as the training data was read, except where ``reading`` says otherwise."""
+        from rembrandt.data.corrections import is_corrections
         from rembrandt.data.store import is_store
 
         classifier = self.classifier
         takes_texts = classifier.text_ is not None
         merged = self.reading.overridden_by(reading)
+        if reading.format is None and is_corrections(Path(source)):
+            # The columns of the training data are not those of corrections.
+            merged = replace(merged, format="corrections", delimiter=None)
         if source == STANDARD_INPUT and unlabelled:
             # Plain lines, even if the training data was a table.
             merged = replace(merged, format=reading.format)

@@ -33,6 +33,10 @@ def serve(
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Listen beyond this machine without a token.")
     ] = False,
+    corrections: Annotated[
+        Path | None,
+        option("File that corrections are added to: .jsonl, for update and fit.", metavar="FILE"),
+    ] = None,
     max_body: Annotated[int, option("Bytes per request.", ADVANCED, min=1)] = 8 << 20,
     max_requests: Annotated[
         int, option("Requests in progress; more are refused with status 429.", ADVANCED, min=1)
@@ -72,7 +76,7 @@ def serve(
     with console.progress() as report:
         report("loading models", 0, None)
         any_host = not running.is_loopback(host)
-        app = create_app(paths, limits, token, any_host)
+        app = create_app(paths, limits, token, any_host, corrections=corrections)
     listening = running.listen(host, port)
     url_host = host
     if ":" in host and not host.startswith("["):  # an IPv6 address

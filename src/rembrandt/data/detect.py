@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rembrandt.data.compressed import head, plain_suffix
+from rembrandt.data.corrections import is_corrections
 from rembrandt.errors import DataError
 
 FORMATS = (
@@ -20,6 +21,7 @@ FORMATS = (
     "xlsx",
     "parquet",
     "npz",
+    "corrections",
     "lines",
 )
 
@@ -90,6 +92,8 @@ def detect(path: Path, encoding: str | None = None) -> str:
     by_name = _SUFFIXES.get(suffix)
     if by_name in ("npz", "parquet", "xlsx"):
         return by_name
+    if is_corrections(path):
+        return "corrections"
     lines = [line for line in head(path, encoding=encoding).split(b"\n") if line.strip()]
     if by_name in ("json", "jsonl"):  # both names are used for both formats
         is_array = bool(lines) and lines[0].lstrip().startswith(b"[")

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from rembrandt.data.batches import datasets
 from rembrandt.data.compressed import head, line_chunks
+from rembrandt.data.corrections import correction_batches, is_corrections
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.detect import FORMATS, ReadOptions, detect
 from rembrandt.data.encodings import check_encoding
@@ -53,9 +54,9 @@ def read(
         The file, or the folder of a store; or a data frame of pandas or polars, a table of Arrow or
         a data set of Hugging Face.
     format : {"auto", "vw", "repository", "svmlight", "fasttext", "csv", "tsv", "jsonl", \
-            "json", "xlsx", "parquet", "npz", "lines"}, default="auto"
+            "json", "xlsx", "parquet", "npz", "corrections", "lines"}, default="auto"
         The format of the file; "auto" detects it from the name and the first lines. "lines" is one
-        unlabelled text per line.
+        unlabelled text per line; "corrections" are the answers of people to suggestions.
     text : str or sequence of str, default=None
         For tables, the column of the text, or several columns, which are joined by a space. In JSON
         and Parquet it may be a path, such as ``doc.title``. None chooses columns with names such as
@@ -142,6 +143,7 @@ def read_parts(
     One part is in memory at a time. The same file is always cut in the same way.
     """
     is_checked = options.unlabelled or options.verbatim_labels or is_store(path)
+    is_checked = is_checked or is_corrections(Path(path))  # their labels are lists
     for data in _datasets(Path(path), options, report, rows):
         if not is_checked:  # the first part stands for all
             check_labels(data, path, options.label_separator)
@@ -200,6 +202,9 @@ def _datasets(path: Path, options: ReadOptions, report: Report, rows: float) -> 
         return iter([read_npz(path, labels, options.label_ids, options.unlabelled)])
     if kind == "lines":
         return iter([_read_lines(path, report, options.encoding)])
+    if kind == "corrections":
+        batches = correction_batches(path, report)
+        return datasets(path, batches, rows, "a line for each corrected text")
     if kind in ("repository", "svmlight"):
         from rembrandt.data.repository import repository_batches
 
@@ -245,7 +250,7 @@ def _check_options(path: Path, kind: str, options: ReadOptions) -> None:
             path,
             parameter="format",
         )
-    names_columns = kind in TABLES or kind in ("vw", "fasttext")
+    names_columns = kind in TABLES or kind in ("vw", "fasttext", "corrections")
     if names_columns and (options.label_ids is not None or options.n_features is not None):
         raise DataError(
             f"a {kind} file names its own labels and features; "

@@ -20,6 +20,7 @@ from rembrandt.model.description import about
 from rembrandt.serve import schemas
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.bodies import FORM, JSON, Bodies
+from rembrandt.serve.corrections import CorrectionFile, accepted
 from rembrandt.serve.errors import HANDLERS, ErrorResponse, RequestError
 from rembrandt.serve.guard import LOOPBACK, Guard
 from rembrandt.serve.limits import Limits
@@ -31,6 +32,7 @@ from rembrandt.serve.registry import Registry, ServedModel, lower_priority
 PAGE = Path(__file__).parent / "page"
 PERCENT = Path(__file__).parents[1] / "explore/report/percent.js"  # the report has the same
 _PREDICT = "/v1/predict"
+_CORRECTIONS = "/v1/corrections"
 _SUGGEST = "/v1/projects/{name}/suggest"
 _MAX_LISTED_LABELS = 1000  # in one response
 _N_READERS = 2  # threads
@@ -49,6 +51,7 @@ def create_app(
     token: str | None = None,
     any_host: bool = False,
     compute_map: Callable[[ServedModel], Awaitable[Positions]] = compute_map,
+    corrections: Path | None = None,
 ) -> Guard:
     """Return the service for the models in these folders.
 
@@ -65,13 +68,15 @@ def create_app(
         are accepted.
     compute_map : callable, optional
         Coroutine function that computes the map of a model.
+    corrections : Path, optional
+        File that corrections are added to; without it they are refused.
 
     Returns
     -------
     Guard
         The ASGI application.
     """
-    service = Service(paths, limits, token is not None, compute_map)
+    service = Service(paths, limits, token is not None, compute_map, corrections)
     hosts = None if any_host or token is not None else LOOPBACK
     return Guard(
         service.routes(),
@@ -93,10 +98,14 @@ class Service:
         limits: Limits,
         has_token: bool,
         compute_map: Any,
+        corrections: Path | None = None,
     ) -> None:
         self.limits = limits
         self.has_token = has_token
         self.metrics = Metrics()
+        self.corrections = None
+        if corrections is not None:
+            self.corrections = CorrectionFile(corrections, limits)
         self.registry = Registry(paths, self.metrics, limits.load)
         self.bodies = Bodies(limits)
         self.batcher = Batcher(predict, limits, self.metrics)
@@ -117,6 +126,8 @@ class Service:
         self._readers.shutdown(wait=False, cancel_futures=True)
         await self.batcher.close()
         await self.maps.close()
+        if self.corrections is not None:
+            await self.corrections.close()
 
     def routes(self) -> FastAPI:
         """Return the application with all routes."""
@@ -146,10 +157,12 @@ class Service:
         """Add the routes that are in the OpenAPI description."""
         bodies = {
             _PREDICT: _body(JSON, schemas.PredictRequest),
+            _CORRECTIONS: _body(JSON, schemas.CorrectionsRequest),
             _SUGGEST: _body(FORM, schemas.SuggestRequest),
         }
         routes: list[tuple[str, str, Any, Any]] = [
             ("POST", _PREDICT, self.predict, schemas.PredictResponse),
+            ("POST", _CORRECTIONS, self.correct, schemas.CorrectionsResponse),
             ("GET", "/v1/labels", self.labels, schemas.LabelsResponse),
             ("GET", "/v1/labels/{label:path}/neighbors", self.neighbors, schemas.NeighborsResponse),
             ("GET", "/v1/map", self.map, schemas.MapResponse),
@@ -185,6 +198,23 @@ class Service:
         served = self.registry.get(predict_request.model)
         predictions = await self._submit(PredictJob(served, predict_request))
         document = {"model": served.name, "version": served.version, "predictions": predictions}
+        return self._answer(document)
+
+    async def correct(self, request: Request) -> Response:
+        """Keep the labels that people gave texts; they are on disk when the answer is sent."""
+        if self.corrections is None:
+            message = "this service keeps no corrections; start it with --corrections FILE"
+            raise RequestError(403, message)
+        sent = await self.bodies.corrections_request(request)
+        served = self.registry.get(sent.model)
+        checked = accepted(served, sent.corrections, self.limits)
+        await self.corrections.add(checked.lines)
+        document = {
+            "model": served.name,
+            "version": served.version,
+            "accepted": len(checked.lines),
+            "new_labels": checked.new_labels,
+        }
         return self._answer(document)
 
     async def labels(
@@ -235,7 +265,9 @@ class Service:
 
     async def models(self) -> Response:
         """List the models of this service."""
-        return JSONResponse({"models": [self._summary(served) for served in self.registry]})
+        summaries = [self._summary(served) for served in self.registry]
+        keeps_corrections = self.corrections is not None
+        return JSONResponse({"models": summaries, "corrections": keeps_corrections})
 
     async def model(self, name: str) -> Response:
         """Return the settings and measurements of a model."""
@@ -349,6 +381,8 @@ class Service:
             "default": served.name == self.registry.default,
             "saved_at": served.saved_at.isoformat(),
             "n_labels": len(served.labels.index),
+            "n_named": served.labels.n_named,
+            "one_label": served.classifier.model_.multiclass,
             "n_features": served.n_features,
             "n_train": served.classifier.n_train_,
             "rank": _rank(served),

@@ -5,7 +5,7 @@ after.
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from starlette.requests import Request
 from rembrandt.kernels import kernel
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
-from rembrandt.serve.schemas import PredictRequest, SuggestRequest
+from rembrandt.serve.schemas import CorrectionsRequest, PredictRequest, SuggestRequest
 
 # Content types.
 JSON = "application/json"
@@ -49,6 +49,11 @@ class Bodies:
         body = await _read(request, JSON)
         return await self._parsed(self._predict_request, body)
 
+    async def corrections_request(self, request: Request) -> CorrectionsRequest:
+        """Return the JSON body of a request with corrections."""
+        body = await _read(request, JSON)
+        return await self._parsed(self._corrections_request, body)
+
     async def suggest_request(self, request: Request) -> SuggestRequest:
         """Return the form of a request for suggestions."""
         body = await _read(request, FORM)
@@ -64,6 +69,13 @@ class Bodies:
         return await loop.run_in_executor(self._thread, parse, body)
 
     def _predict_request(self, body: bytes) -> PredictRequest:
+        return PredictRequest.of(self._document(body))
+
+    def _corrections_request(self, body: bytes) -> CorrectionsRequest:
+        return CorrectionsRequest.of(self._document(body))
+
+    def _document(self, body: bytes) -> Any:
+        """Return parsed JSON with a bounded number of values."""
         limit = self._limits.values + self._limits.texts
         max_characters = self._limits.characters
         max_length = _JSON_CHARACTER_BYTES * max_characters
@@ -77,10 +89,9 @@ class Bodies:
             message = f"a text has more than {max_characters:,} characters; send a shorter one"
             raise RequestError(413, message)
         try:
-            document = from_json(body)
+            return from_json(body)
         except ValueError as error:
             raise RequestError(400, f"the body is not valid JSON: {error}") from error
-        return PredictRequest.of(document)
 
     def _suggest_request(self, body: bytes) -> SuggestRequest:
         max_bytes = _FORM_CHARACTER_BYTES * self._limits.characters + _MAX_SMALL_BYTES

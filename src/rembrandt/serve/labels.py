@@ -21,6 +21,7 @@ class Labels:
         self._classifier = classifier
         self._one_at_a_time = Lock()
         self.index: LabelIndex = classifier.model_.labels
+        self.n_named = sum(map(bool, self.index.titles or ()))
         self.counts = np.asarray(classifier.label_counts_)
         self.by_frequency = np.argsort(-self.counts, kind="stable")
 

@@ -26,5 +26,7 @@ class Limits:
     explained_characters: int = 2_000_000  # of the texts, counted once for each explained label
     batch: int = 64  # texts per batch; 1 turns batching off
     queue: int = 1024  # texts that wait
+    label_characters: int = 1000  # of a label in a correction
+    corrections: int = 4 << 30  # bytes of the file of corrections
     timeout: float = 30.0  # seconds for a request to arrive, and then to be answered
     load: float = 300.0  # seconds for a new version of a model to be loaded

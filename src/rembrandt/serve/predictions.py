@@ -14,7 +14,7 @@ from scipy import sparse
 from rembrandt.data.views import as_views
 from rembrandt.estimators.requests import prediction_model, rows_of
 from rembrandt.explanations.explain import explain_labels
-from rembrandt.predict import Request, answer, is_blank
+from rembrandt.predict import Request, answer, assigned, is_blank
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.registry import ServedModel
@@ -151,13 +151,18 @@ def _documents(
     if request.min_probability is not None:
         is_kept &= probabilities >= request.min_probability
     is_kept[:, request.top_k :] = False
+    is_assigned = assigned(job.served.classifier.model_, labels, probabilities)
     documents: Predictions = []
     for row, is_kept_in_row in enumerate(is_kept):
         columns = labels[row, is_kept_in_row]
         kept_probabilities = probabilities[row, is_kept_in_row].tolist()
+        kept_assigned = is_assigned[row, is_kept_in_row].tolist()
         predictions = []
-        for column, probability in zip(columns.tolist(), kept_probabilities, strict=True):
-            predictions.append(index.named(column) | {"probability": probability})
+        for column, probability, is_above in zip(
+            columns.tolist(), kept_probabilities, kept_assigned, strict=True
+        ):
+            facts = {"probability": probability, "assigned": is_above}
+            predictions.append(index.named(column) | facts)
         if request.explain and predictions:
             _explain(job, row, rows[[row]], columns, predictions)
         documents.append(predictions)

@@ -1,7 +1,7 @@
 """Request and response bodies, as the OpenAPI description shows them."""
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import parse_qs
 
 from pydantic import (
@@ -22,6 +22,15 @@ _MAX_SHOWN_CHARACTERS = 100  # of a field's name in a message
 _MAX_FORM_FIELDS = 1000
 # The OpenAPI description of a request for predictions.
 _KINDS: Any = [{"required": ["texts"]}, {"required": ["vectors"]}]
+_CORRECTIONS_EXAMPLE: Any = {
+    "corrections": [
+        {
+            "text": "Deep brain stimulation in dystonia",
+            "labels": ["Dystonia", "Deep Brain Stimulation"],
+            "rejected": ["Parkinson Disease"],
+        }
+    ]
+}
 _EXAMPLE: Any = {"texts": ["Deep brain stimulation in dystonia"], "top_k": 5}
 
 
@@ -38,7 +47,25 @@ _VECTOR: Any = {"type": "object", "additionalProperties": {"type": "number"}}
 Vector = Annotated[dict[str, Any], AfterValidator(_finite), WithJsonSchema(_VECTOR)]
 
 
-class PredictRequest(BaseModel):
+class Body(BaseModel):
+    """The JSON body of a request."""
+
+    @classmethod
+    def of(cls, document: Any) -> Self:
+        """Validate parsed JSON; of the fields that do not exist one is named, however many there
+        are.
+        """
+        if not isinstance(document, dict):
+            raise RequestError(422, "the body must be a JSON object")
+        for name in document:
+            if name not in cls.model_fields:
+                shown = name[:_MAX_SHOWN_CHARACTERS]
+                fields = ", ".join(cls.model_fields)
+                raise RequestError(422, f"there is no field {shown!r}; use {fields}")
+        return cls.model_validate(document)
+
+
+class PredictRequest(Body):
     """Texts or feature vectors to predict labels for."""
 
     model_config = ConfigDict(
@@ -87,19 +114,44 @@ class PredictRequest(BaseModel):
             raise ValueError("give either texts or vectors")
         return self
 
-    @classmethod
-    def of(cls, document: Any) -> "PredictRequest":
-        """Validate parsed JSON; of the fields that do not exist one is named, however many there
-        are.
-        """
-        if not isinstance(document, dict):
-            raise RequestError(422, "the body must be a JSON object")
-        for name in document:
-            if name not in cls.model_fields:
-                shown = name[:_MAX_SHOWN_CHARACTERS]
-                fields = ", ".join(cls.model_fields)
-                raise RequestError(422, f"there is no field {shown!r}; use {fields}")
-        return cls.model_validate(document)
+
+class SentCorrection(BaseModel):
+    """What a person answered to the suggestions for a text."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    text: str
+    labels: list[str] = Field(
+        max_length=MAX_LABELS,
+        fail_fast=True,
+        description="All labels of the text, identifiers or names; a label may be new.",
+    )
+    rejected: list[str] = Field(
+        default=[],
+        max_length=MAX_LABELS,
+        fail_fast=True,
+        description="Labels that were suggested and are wrong.",
+    )
+
+
+class CorrectionsRequest(Body):
+    """Corrections to keep."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", json_schema_extra={"examples": [_CORRECTIONS_EXAMPLE]}
+    )
+
+    corrections: list[SentCorrection] = Field(min_length=1, fail_fast=True)
+    model: str = Field(
+        default=_ABSENT, description="Name of the model; the first model by default."
+    )
+
+
+class CorrectionsResponse(BaseModel):
+    model: str
+    version: str
+    accepted: int = Field(description="Number of corrections, which are on disk now.")
+    new_labels: list[str] = Field(description="Labels that the model does not know.")
 
 
 class SuggestRequest(BaseModel):
@@ -172,6 +224,9 @@ class Prediction(BaseModel):
     label: str
     name: str = Field(description="The title of the label, or the label itself if it has no title.")
     probability: float
+    assigned: bool = Field(
+        description="Whether the model assigns the label: its probability reaches the threshold."
+    )
     description: str | None = Field(
         default=None, description="What the label means; only with an explanation."
     )
@@ -213,6 +268,8 @@ class ModelSummary(BaseModel):
     default: bool
     saved_at: str
     n_labels: int
+    n_named: int = Field(description="Labels with a name that people read.")
+    one_label: bool = Field(description="Whether every text has exactly one label.")
     n_features: int
     n_train: int
     rank: int | None = Field(
@@ -225,6 +282,7 @@ class ModelSummary(BaseModel):
 
 class ModelsResponse(BaseModel):
     models: list[ModelSummary]
+    corrections: bool = Field(description="Whether this service keeps corrections.")
 
 
 class ModelDetails(ModelSummary):

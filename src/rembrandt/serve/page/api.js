@@ -50,10 +50,7 @@ export const details = () => call(`/v1/models/${encodeURIComponent(currentModel)
 export const labels = (text, limit, signal) => call(`/v1/labels?${query({ query: text, limit, model: currentModel })}`, { signal });
 export const neighbors = (label, k = 12) => call(`/v1/labels/${encodeURIComponent(label)}/neighbors?${query({ k, model: currentModel })}`);
 export const map = () => call(`/v1/map?${query({ limit: 20000, model: currentModel })}`);
-export const predict = (body, signal) =>
-  call("/v1/predict", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ ...body, model: currentModel }),
-    signal,
-  });
+const post = (path, body, signal) =>
+  call(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ...body, model: currentModel }), signal });
+export const correct = (corrections) => post("/v1/corrections", { corrections });
+export const predict = (body, signal) => post("/v1/predict", body, signal);

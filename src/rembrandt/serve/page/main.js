@@ -6,10 +6,11 @@ import { labels } from "./labels.js";
 import { map } from "./map.js";
 import { model } from "./model.js";
 
-const views = { classify, labels, map, model };
+const review = async (...context) => (await import("./review.js")).review(...context); // loaded when it is shown
+const views = { classify, review, labels, map, model };
 const main = document.getElementById("main");
 const picker = document.getElementById("model");
-const state = { models: [], model: null, text: "", top: 10, answer: null };
+const state = { models: [], model: null, corrections: false, text: "", top: 10, answer: null };
 let leave = null;
 
 async function show() {
@@ -42,7 +43,9 @@ async function start() {
   document.getElementById("theme").addEventListener("click", () => window.switchTheme());
   document.querySelector("#alert button").addEventListener("click", hideError);
   try {
-    state.models = (await api.models()).models;
+    const service = await api.models();
+    state.models = service.models;
+    state.corrections = service.corrections;
   } catch (error) {
     showError(error.message);
     return;
