@@ -1,8 +1,8 @@
 """What a fine-tuned encoder adds, on a machine with a GPU.
 
     python -m benchmarks.encoder SET [SET ...] --out FOLDER [--seconds 1500] [--device cuda]
-    python -m benchmarks.encoder gutenberg --models encoder --start random --schedule linear ...
-    python -m benchmarks.encoder cooking --trial [--start ...] [--schedule ...]
+    python -m benchmarks.encoder gutenberg --models encoder --start random
+    python -m benchmarks.encoder cooking --trial [--start random]
 
 For each set: the default preset with the encoder (`encoder`), the same without it (`default`), and
 an encoder with one output a label as a user would write it (`plain`). Models are fitted to all
@@ -209,7 +209,7 @@ def run_encoder(
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Fit, save, load in a new process and measure the default preset with an encoder."""
     settings = EncoderSettings(
-        encoder, training=arguments.training, **chosen(arguments, "start", "schedule", "epochs")
+        encoder, training=arguments.training, **chosen(arguments, "start", "epochs")
     )
     classifier, cost = fit_model(name, train, arguments.device, settings, arguments.seed)
     hit, seconds = measured_hits(classifier, test)
@@ -320,7 +320,7 @@ def main(arguments: argparse.Namespace) -> list[dict[str, Any]]:
                 row, hit = RUNS[model](name, train, test, arguments, encoder)
                 row = {"set": name, "model": model, "rows": train.n_examples} | row
                 row |= {"device": arguments.device, "machine": machine(arguments.device)}
-                row |= chosen(arguments, "start", "schedule", "epochs")
+                row |= chosen(arguments, "start", "epochs")
                 stem = "-".join([name, model, *map(str, chosen(arguments, "tag").values())])
                 write_json(arguments.out / f"{stem}.json", row)
                 np.savez_compressed(arguments.out / f"{stem}.npz", hits=hit.astype(bool))
@@ -354,8 +354,7 @@ def parsed(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1500, help="begin nothing after this long")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--training", choices=["fine-tune", "frozen"], default="fine-tune")
-    parser.add_argument("--start", choices=["names", "embedding", "random"])
-    parser.add_argument("--schedule", choices=["average", "linear"])
+    parser.add_argument("--start", choices=["names", "random"])
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--tag", help="part of the names of the files")
     parser.add_argument("--trial", action="store_true", help="measure on training rows")

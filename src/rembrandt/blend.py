@@ -74,6 +74,21 @@ class Candidates:
         features = {name: values[rows] for name, values in self.features.items()}
         return Candidates(self.labels[rows], features, self.log_frequencies[rows])
 
+    def among(self, is_wanted: Array) -> "Candidates":
+        """Return the candidates that are wanted; ``is_wanted`` has a value for each label."""
+        is_kept = self.is_label & is_wanted[self.labels]
+        order = np.argsort(~is_kept, axis=1, kind="stable")
+        labels = np.where(is_kept, self.labels, -1)
+        features = {
+            name: np.take_along_axis(values, order[..., None], axis=1)
+            for name, values in self.features.items()
+        }
+        return Candidates(
+            labels=np.take_along_axis(labels, order, axis=1),
+            features=features,
+            log_frequencies=np.take_along_axis(self.log_frequencies, order, axis=1),
+        )
+
     @classmethod
     def joined(cls, blocks: list["Candidates"]) -> "Candidates":
         """Stack blocks of rows whose widths may differ."""

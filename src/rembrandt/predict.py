@@ -302,17 +302,7 @@ def _seen(model: Model, prepared: dict[str, Any]) -> tuple[Candidates, Array]:
     lengths = model.blend.list_lengths
     candidates = collect(model.parts, prepared, model.log_frequencies, lengths)
     if model.unseen_part is not None:
-        is_seen = candidates.is_label & ~model.is_unseen[candidates.labels]
-        order = np.argsort(~is_seen, axis=1, kind="stable")
-        labels = np.where(is_seen, candidates.labels, -1)
-        candidates = Candidates(
-            labels=np.take_along_axis(labels, order, axis=1),
-            features={
-                name: np.take_along_axis(values, order[..., None], axis=1)
-                for name, values in candidates.features.items()
-            },
-            log_frequencies=np.take_along_axis(candidates.log_frequencies, order, axis=1),
-        )
+        candidates = candidates.among(~model.is_unseen)
     return candidates, model.blend.probabilities(candidates, model.n_labels)
 
 

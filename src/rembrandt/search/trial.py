@@ -1,8 +1,10 @@
 """Fit parts to one side of a split, and score the other side with them."""
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.blend import (
@@ -67,6 +69,16 @@ class Trial:
         )
         return part.on(self.backend)
 
+    @cached_property
+    def has_examples(self) -> NDArray[np.bool_]:
+        """Which labels have examples that parts are fitted to.
+
+        A blend does not apply to the others, of which a part may know the names. All labels of the
+        examples that a model is fitted to have some.
+        """
+        counts = np.bincount(self.fit_data.Y.indices, minlength=self.fit_data.n_labels)
+        return np.asarray(counts > 0)
+
     def forget(self) -> None:
         """Free what candidates share."""
         self._shared.clear()
@@ -92,7 +104,10 @@ class Trial:
         for span in spans(self.held_out.n, part.block_rows):
             prepared = part.prepare(rows[span].view(view))
             lists.append(part.top(prepared, k)[0])
-        return np.vstack(lists)
+        labels = np.vstack(lists)
+        if part.scores_unseen_labels:
+            labels = np.where(self.has_examples[labels], labels, -1)
+        return labels
 
     def candidates(
         self,
@@ -115,6 +130,8 @@ class Trial:
             block = rows[span]
             prepared = {name: part.prepare(block.view(views[name])) for name, part in parts.items()}
             candidates = collect(parts, prepared, log_frequencies, list_lengths)
+            if any(part.scores_unseen_labels for part in parts.values()):
+                candidates = candidates.among(self.has_examples)
             true_labels = padded_lists(self.held_out.Y[span])
             listed.append(candidates)
             unlisted.append(

@@ -16,7 +16,7 @@ from rembrandt.parts.embedding.kind import EmbeddingKind
 from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
 from rembrandt.parts.embedding.settings import EmbeddingSettings
 from rembrandt.parts.encoder.cache import cached_vectors
-from rembrandt.parts.encoder.head import Encode, names_of_labels, starting_head
+from rembrandt.parts.encoder.head import Encode, Head, names_of_labels, starting_head
 from rembrandt.parts.encoder.libraries import is_of_library
 from rembrandt.parts.encoder.network import Network, load_network
 from rembrandt.parts.encoder.part import EncoderFacts, EncoderPart, tuned_part
@@ -34,6 +34,8 @@ from rembrandt.storage.checkpoints import NamedCheckpoints
 # Epochs of which the best is taken, and epochs where no rows say which is.
 MOST_EPOCHS = 20
 USUAL_EPOCHS = 6
+# Log-odds of a label without examples.
+LOG_ODDS_WITHOUT_EXAMPLES = -30.0
 
 
 @lru_cache(maxsize=2)
@@ -133,11 +135,14 @@ def fit_tuned(data: Examples, settings: EncoderSettings, fitting: Fitting) -> En
     weights = None
     if data.weights is not None:
         weights = (data.weights / data.weights.mean()).astype(np.float32)
-    rows = TrainingRows(tokens.cut(max_tokens), data.Y, weights)
+    # Labels without examples have no output: those of the stopping rows alone would be found by
+    # their names in the first epochs, and less and less after it.
+    used_labels = np.flatnonzero(np.bincount(data.Y.indices, minlength=data.n_labels))
+    rows = TrainingRows(tokens.cut(max_tokens), data.Y[:, used_labels], weights)
     stopping = None
     if fitting.stopping is not None:
         stopping_tokens = tokenizer.tokens(texts_of(fitting.stopping), max_tokens)
-        stopping = TrainingRows(stopping_tokens, fitting.stopping.Y)
+        stopping = TrainingRows(stopping_tokens, fitting.stopping.Y[:, used_labels])
     epochs = settings.epochs
     if epochs == "auto":
         epochs = USUAL_EPOCHS if stopping is None else MOST_EPOCHS
@@ -146,15 +151,14 @@ def fit_tuned(data: Examples, settings: EncoderSettings, fitting: Fitting) -> En
         batch_size=settings.batch_size,
         network_rate=settings.learning_rate,
         head_rate=settings.head_learning_rate,
-        schedule=settings.schedule,
         seed=fitting.seed,
     )
     names = names_of_labels(data)
     encode = _plain_encode(network, max_tokens, fitting)
-    head = starting_head(data, names, settings.start, network.width, encode, fitting)
+    head = starting_head(data, names, settings.start, network.width, encode, fitting.seed)
     tuned = fine_tune(
         network,
-        head,
+        Head(head.weights[used_labels], head.bias[used_labels], head.start),
         rows,
         recipe,
         torch.device(_device(fitting)),
@@ -165,7 +169,11 @@ def fit_tuned(data: Examples, settings: EncoderSettings, fitting: Fitting) -> En
     rounded = {name: array.astype(np.float16) for name, array in tuned.weights.items()}
     tuned_network = replace(network, weights={**network.weights, **rounded})
     fitted = EncoderFacts(tuned.epochs, head.start, tuned.qualities, tuned.losses)
-    return tuned_part(tuned_network, max_tokens, tuned.head_weights, tuned.head_bias, fitted)
+    head_weights = np.zeros_like(head.weights)
+    head_weights[used_labels] = tuned.head_weights
+    head_bias = np.full_like(head.bias, LOG_ODDS_WITHOUT_EXAMPLES)
+    head_bias[used_labels] = tuned.head_bias
+    return tuned_part(tuned_network, max_tokens, head_weights, head_bias, fitted)
 
 
 def _plain_encode(network: Network, max_tokens: int, fitting: Fitting) -> Encode:

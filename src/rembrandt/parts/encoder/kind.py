@@ -76,7 +76,7 @@ class EncoderKind(PartKind):
             )
         has_names = names_of_labels(data) is not None
         if settings.start == "auto":
-            settings = replace(settings, start="names" if has_names else "embedding")
+            settings = replace(settings, start="names" if has_names else "random")
         if settings.start == "names" and not has_names:
             raise SettingsError(
                 "start='names' needs names for most labels; give label_names, or leave start out",

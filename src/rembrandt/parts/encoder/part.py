@@ -57,7 +57,7 @@ class EncoderFacts:
     @classmethod
     def from_json(cls, facts: Facts) -> "EncoderFacts":
         start = facts["start"]
-        if start not in (None, "names", "embedding", "random"):
+        if start not in (None, "names", "random"):
             raise ModelError("the encoder has an unknown start")
         return cls(
             epochs=positive(facts["epochs"], int, or_zero=True),

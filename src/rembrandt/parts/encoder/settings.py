@@ -8,8 +8,7 @@ from rembrandt.settings import AUTO, PRESET_NAMES, PartSettings, Preset, declare
 from rembrandt.settings.kinds import Choice, Kind, Number, Switch, WholeNumber
 
 Training = Literal["fine-tune", "frozen"]
-Start = Literal["names", "embedding", "random"]
-Schedule = Literal["average", "linear"]
+Start = Literal["names", "random"]
 
 
 @dataclass(frozen=True)
@@ -95,15 +94,8 @@ class EncoderSettings(PartSettings):
         "auto",
         words=AUTO,
         help="Weights of the labels before the encoder is fine-tuned.",
-        note="`names` are the encoded names of the labels, `embedding` is the decoder of a label "
-        "embedding of the vectors. `auto` is `names` where labels have names or are words.",
-    )
-    schedule: Schedule = declare(
-        Choice(get_args(Schedule)),
-        "average",
-        help="How fine-tuning ends.",
-        note="`average` takes the mean of the last weights at a constant rate, `linear` lets the "
-        "rate decrease to zero.",
+        note="`names` are the encoded names of the labels; `auto` uses them where labels have "
+        "names or are words.",
     )
     refit: bool = declare(
         Switch(),

@@ -1,8 +1,8 @@
 """Fine-tuning: the network and the weights of the labels, trained together.
 
 The loss is the binary cross-entropy, summed over all labels and averaged over the examples of a
-batch. The rate rises over the first steps. Then it stays, and the mean of the last weights is the
-result of an epoch (schedule "average"), or it decreases to zero ("linear").
+batch. The rate rises over the first steps and then stays, and the mean of the last weights is the
+result of an epoch: so any epoch may be the last.
 """
 
 import time
@@ -22,7 +22,6 @@ from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import ndcg
 from rembrandt.parts.encoder.head import Head
 from rembrandt.parts.encoder.network import Network
-from rembrandt.parts.encoder.settings import Schedule
 from rembrandt.parts.encoder.tokens import Tokens, training_batches
 from rembrandt.parts.encoder.torch_network import (
     DeviceTokens,
@@ -74,7 +73,6 @@ class Recipe:
     batch_size: int
     network_rate: float
     head_rate: float
-    schedule: Schedule
     seed: int
 
 
@@ -252,18 +250,12 @@ class _Run:
     def _rate(self) -> float:
         """Return the share of the full rate that the next step takes."""
         warm_up = max(1.0, WARM_UP_EPOCHS * self.n_batches)
-        rising = min(1.0, (self.step + 1) / warm_up)
-        if self.recipe.schedule == "average":
-            return rising
-        n_steps = self.n_batches * self.recipe.max_epochs
-        return min(rising, (n_steps - self.step) / max(1.0, n_steps - warm_up))
+        return min(1.0, (self.step + 1) / warm_up)
 
     def _average(self) -> None:
         """Move the means of the weights towards the weights."""
-        share = 1.0
-        if self.recipe.schedule == "average":
-            horizon = max(1.0, AVERAGED_EPOCHS * self.n_batches)
-            share = max(1 / horizon, 1 / self.step)
+        horizon = max(1.0, AVERAGED_EPOCHS * self.n_batches)
+        share = max(1 / horizon, 1 / self.step)
         with torch.no_grad():
             torch._foreach_lerp_(self.means, [p.detach() for p in self.parameters], share)
 
