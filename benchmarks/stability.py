@@ -74,8 +74,11 @@ def agreement(left: list[list[Any]], right: list[list[Any]]) -> tuple[float, flo
     overlaps = []
     for labels, others in zip(left, right, strict=True):
         same.append(labels[:1] == others[:1])
-        longest = max(len(labels), len(others), 1)
-        overlaps.append(len({*labels} & {*others}) / longest)
+        n_listed = max(len(labels), len(others))
+        if n_listed == 0:  # a text without a known word, for both
+            overlaps.append(1.0)
+        else:
+            overlaps.append(len({*labels} & {*others}) / n_listed)
     return float(np.mean(same)), float(np.mean(overlaps))
 
 

@@ -215,7 +215,8 @@ def test_every_room_is_in_the_architecture_in_this_order():
 
 def is_compiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a function is a kernel, in which a call would cost more than a line."""
-    return any("jit" in ast.unparse(decorator) for decorator in node.decorator_list)
+    decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+    return any("jit" in decorator or "kernel(" in decorator for decorator in decorators)
 
 
 def first_line(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
