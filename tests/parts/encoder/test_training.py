@@ -11,7 +11,6 @@ from rembrandt.parts.encoder.fit import network_of
 from rembrandt.parts.encoder.head import names_of_labels, starting_head
 from rembrandt.parts.encoder.memory import training_bytes
 from rembrandt.parts.encoder.tokens import Tokenizer, Tokens, training_batches, usual_tokens
-from rembrandt.parts.protocol import Fitting
 from rembrandt.storage.checkpoints import checkpoints_in
 from tests.encoders import texts_of_rows, word_encoder
 from tests.estimators.problems import examples
@@ -44,7 +43,7 @@ def rows_of(network, seed=0, n=90, weights=None):
 @pytest.fixture(scope="module")
 def head(network):
     data = examples(*problem(n=90))
-    return starting_head(data, None, "random", network.width, lambda texts: None, Fitting())
+    return starting_head(data, None, "random", network.width, lambda texts: None, seed=0)
 
 
 def assert_equal(first, second):
