@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from rembrandt.data.examples import Examples, content_groups
 from rembrandt.data.splits import hashed
@@ -107,6 +106,8 @@ def _logistic_weights(features: Array, log_counts: Array, true: Array) -> Array:
     """Fit a logistic model; with too few true matches the weights are the first ones."""
     if true.sum() < FEWEST_HITS or true.all():
         return np.insert(FIRST_WEIGHTS, -1, 0.0)
+    from sklearn.linear_model import LogisticRegression  # loads much
+
     model = LogisticRegression(C=1.0, solver="newton-cholesky", max_iter=100)
     model.fit(np.column_stack([features, log_counts]).astype(np.float64), true)
     return np.append(model.coef_[0], model.intercept_[0])

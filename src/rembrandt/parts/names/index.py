@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.features.counting import Vocabulary
+from rembrandt.kernels import kernel
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import as_csr, row_sums_of_squares, scale_rows
@@ -292,7 +292,7 @@ def _lists(matrix: Any) -> Lists:
     )
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _match(
     terms: Any,
     start: int,
@@ -342,7 +342,7 @@ def _match(
             sums[name_starts[label] : name_starts[label + 1]] = 0
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _add_text(
     terms: Any,
     text: int,
@@ -383,7 +383,7 @@ def _add_text(
     return n_touched, length
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _touch(label: Any, is_touched: Any, touched: Any, n_touched: Any) -> Any:
     """Remember a label, once; return how many there are."""
     if not is_touched[label]:
@@ -393,7 +393,7 @@ def _touch(label: Any, is_touched: Any, touched: Any, n_touched: Any) -> Any:
     return n_touched
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _best_name(
     label: Any, cosine: Any, sums: Any, name_starts: Any, name_facts: Any, weights: Any
 ) -> Any:
@@ -415,7 +415,7 @@ def _best_name(
     return score, best
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _describe(name: Any, sums: Any, name_facts: Any, cosine: Any, values: Any) -> None:
     """Fill the features of a name; -1 stands for a label that has a description alone."""
     values[:] = 0
@@ -438,7 +438,7 @@ def _describe(name: Any, sums: Any, name_facts: Any, cosine: Any, values: Any) -
     values[9] = is_whole * rarity
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _linear(values: Any, weights: Any) -> Any:
     total = weights[-1]
     for i in range(len(values)):
@@ -446,7 +446,7 @@ def _linear(values: Any, weights: Any) -> Any:
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _best(scores: Any, labels: Any, n_best: int) -> Any:
     """Return the positions of the best scores by ascending label; ties go to the smaller label."""
     n = len(scores)

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from rembrandt.errors import DataError
+from rembrandt.kernels import kernel
 from rembrandt.linalg import Array
 from rembrandt.linalg.ranking import rank
 from rembrandt.parts.contributions import Contributions
@@ -130,7 +130,7 @@ class Names(Part):
         return cls(texts, frequencies, weights, floor)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _fill_unmatched(matched: Any, n_labels: int, floor: Any, best: Any, scores: Any) -> None:
     """Fill the ends of rankings with the labels that are not in a row of ``matched``, which
     ascends.
@@ -151,7 +151,7 @@ def _fill_unmatched(matched: Any, n_labels: int, floor: Any, best: Any, scores: 
             position += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _look_up_matches(matched: Any, values: Any, labels: Any, out: Any) -> None:
     """Write into ``out`` the value of every label that is in its row of ``matched``, which ascends
     with -1 at the end.

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.features import counting
 from rembrandt.features.analysis import Analyzer
 from rembrandt.features.terms import SEED, hash_span, join, mix
+from rembrandt.kernels import kernel
 from rembrandt.progress import silent
 
 # Kinds of terms.
@@ -85,7 +85,7 @@ def stems_of(spelled: Spelled) -> Spelled:
     )
 
 
-@nb.njit(nogil=True, cache=True)
+@kernel()
 def _spell(points: Any, hashes: Any, ends: Any, starts: Any, stops: Any) -> Any:
     """The terms of words; ``ends`` is the number of words up to the end of each text."""
     room = 3 * len(hashes)
