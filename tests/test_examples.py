@@ -13,6 +13,7 @@ SAYS = {
     "pandas_frames": ["pizza", "bread", "salmon"],
     "vectors_and_text": ["doughy: bread", "trouts: fish", "simmered: soup"],
     "vocabulary_with_names": ["rye: ", "Rye bread", "http://example.org/3"],
+    "rerank_labels": ["learned weight: ", "with reranker: Bread machines"],
     "gpu": ["topic-"],
     "dask_cluster": ["topic-", "True"],
 }

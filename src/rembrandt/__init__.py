@@ -19,6 +19,7 @@ _HOMES = {
     "EncoderSettings": "rembrandt.parts.encoder.settings",
     "TreeSettings": "rembrandt.parts.trees.settings",
     "TextFeatures": "rembrandt.features.text",
+    "Reranker": "rembrandt.reranking",
     "Dataset": "rembrandt.data",
     "read": "rembrandt.data",
     "load": "rembrandt.estimators",

@@ -19,6 +19,7 @@ from rembrandt.metrics import (
     coverage_by_decile,
     evaluate,
     f1_scores,
+    hierarchical_scores,
     largest_precision,
     most_popular,
 )
@@ -42,6 +43,8 @@ class Measured:
         Their probabilities.
     model, popular : dict of str to float
         Measures of the model and of the most popular labels; see `rembrandt.metrics.evaluate`.
+        They are of the labels alone; where these have parents, the hierarchical precision, recall
+        and F1 of the labels that reach the threshold are measured, too.
     examples_per_second : float
         Speed of prediction, including text features.
     deciles : list of Decile
@@ -130,12 +133,11 @@ def measure(
     }
     n_train = classifier.n_train_
     of_model = evaluate(known.Y, labels, counts, n_train, **constants)
-    of_model |= f1_scores(
-        known.Y,
-        predicted_columns(classifier, rows),
-        known.dropped_labels,
-        known.notes.unseen_labels,
-    )
+    predicted = predicted_columns(classifier, rows)
+    of_model |= f1_scores(known.Y, predicted, known.dropped_labels, known.notes.unseen_labels)
+    hierarchy = classifier.model_.hierarchy
+    if hierarchy is not None:
+        of_model |= hierarchical_scores(known.Y, predicted, hierarchy.above, known.dropped_labels)
     most_frequent = most_popular(counts, known.n_examples, k)
     popular = evaluate(known.Y, most_frequent, counts, n_train, **constants)
     largest = {f"p@{k}": largest_precision(data.Y, k) for k in KS}

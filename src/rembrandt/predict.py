@@ -4,6 +4,9 @@ Everything that predicts calls `answer` or `all_probabilities`. The probability 
 on the row and the label alone. A request filters labels, weighs them for the tail and cuts the
 ranking; it changes no probability.
 
+In a hierarchy of labels, the probability of a node is the largest of its own and of those of all
+labels below it. That, too, depends on the row and the node alone.
+
 Labels that a part lists are scored for every row. Every other label is less likely than the least
 likely listed one, so all labels are scored only for the rows whose answer may hold another label.
 
@@ -13,7 +16,7 @@ too.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,7 @@ from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.linalg.sparse import is_sparse
 from rembrandt.model.model import Model
+from rembrandt.nodes import NodeSpace, closed_probabilities
 from rembrandt.parts.protocol import SCORED_BLOCK_ROWS, Labels
 from rembrandt.progress import Report, silent
 
@@ -56,9 +60,14 @@ class Request:
     threshold : float or ndarray of shape (n_labels,), default=0.0
         Smallest probability of a label that is returned.
     allowed : ndarray of columns, optional
-        Return only these labels; ascending.
+        Return only these labels; ascending. With ``hierarchy="closed"`` numbers above those of
+        labels stand for groups.
     tail : (float, float), optional
         Rank by probability × inverse propensity with these constants A and B.
+    hierarchy : {"flat", "closed", "specific"}, default="flat"
+        "closed": a label or group is at least as likely as each label below it, and comes before
+        it. "specific": a label is left out where an allowed one below it is as likely, or reaches
+        the threshold; that of the model where the request has none.
     """
 
     rows: Any
@@ -66,6 +75,7 @@ class Request:
     threshold: float | Array = 0.0
     allowed: Labels | None = None
     tail: tuple[float, float] | None = None
+    hierarchy: str = "flat"
 
 
 @dataclass(frozen=True)
@@ -79,24 +89,34 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Query:
-    """A request as arrays over the labels of the model."""
+    """A request as arrays over the labels of the model, or over the nodes of its hierarchy."""
 
     n_wanted: int
     threshold: Array  # c
     is_allowed: NDArray[np.bool_]  # c + 1; the last one stands for no label
     columns: Labels  # that are allowed, ascending
     worth: Array | None  # c
+    nodes: NodeSpace | None = None  # where a hierarchy counts
 
     @classmethod
     def of(cls, model: Model, request: Request) -> "_Query":
         c = model.n_labels
         columns = np.arange(c) if request.allowed is None else request.allowed
-        is_allowed = np.zeros(c + 1, dtype=np.bool_)
+        threshold = np.broadcast_to(np.asarray(request.threshold, dtype=np.float64), (c,))
+        nodes = None
+        if request.hierarchy == "flat":
+            worth = None if request.tail is None else model.worth(*request.tail)
+        else:
+            nodes = NodeSpace.of(model, request.hierarchy, threshold, request.allowed)
+            columns = nodes.columns
+            threshold = nodes.threshold
+            worth = None
+            if request.tail is not None:
+                worth = model.worth_of_nodes(*request.tail)[nodes.order]
+        is_allowed = np.zeros(len(threshold) + 1, dtype=np.bool_)
         is_allowed[columns] = True
         n_wanted = len(columns) if request.k is None else min(request.k, len(columns))
-        threshold = np.broadcast_to(np.asarray(request.threshold, dtype=np.float64), (c,))
-        worth = None if request.tail is None else model.worth(*request.tail)
-        return cls(n_wanted, threshold, is_allowed, columns, worth)
+        return cls(n_wanted, threshold, is_allowed, columns, worth, nodes)
 
     def ranked(self, labels: Labels, probabilities: Array) -> Answer:
         """Filter labels (n × m) of rows, rank them and cut the ranking."""
@@ -116,23 +136,33 @@ class _Query:
         shares = np.where(labels < 0, 0, scores / self.worth[labels])
         return Answer(labels, shares.astype(np.float32), scores)
 
-    def is_complete(self, candidates: Candidates, probabilities: Array, answer: Answer) -> Array:
+    def is_complete(self, listed: "_Listed", answer: Answer) -> Array:
         """Return for which rows no unlisted label can be in the answer."""
-        is_label = candidates.is_label
-        n_listed = (is_label & self.is_allowed[candidates.labels]).sum(axis=1)
-        smallest = np.where(is_label, probabilities, np.inf).min(axis=1, initial=np.inf)
+        n_listed = self.is_allowed[listed.labels].sum(axis=1)
+        smallest = listed.smallest
         all_listed = n_listed == len(self.columns)
         below_threshold = smallest <= self.threshold[self.columns].min(initial=np.inf)
-        if answer.labels.shape[1] < self.n_wanted:
-            return np.asarray(all_listed | below_threshold)
-        last = answer.labels[:, -1]
-        if self.worth is None:
+        complete = all_listed | below_threshold
+        if answer.labels.shape[1] == self.n_wanted:
+            last = answer.labels[:, -1]
             enough = last >= 0
-        else:
-            assert answer.weighted is not None
-            most = smallest * self.worth[self.columns].max()
-            enough = (last >= 0) & (answer.weighted[:, -1] >= most)
-        return np.asarray(all_listed | below_threshold | enough)
+            if self.worth is not None:
+                assert answer.weighted is not None
+                most = smallest * self.worth[self.columns].max()
+                enough &= answer.weighted[:, -1] >= most
+            complete |= enough
+        if self.nodes is not None:
+            complete &= self.nodes.is_settled(smallest)
+        return np.asarray(complete)
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """The listed labels of rows, or the nodes at and above them; -1 where there is none."""
+
+    labels: Labels  # n × m
+    probabilities: Array
+    smallest: Array  # n: the probability of the least likely listed label; others are below it
 
 
 def answer(model: Model, request: Request, report: Report = silent) -> Answer:
@@ -161,17 +191,28 @@ def answer(model: Model, request: Request, report: Report = silent) -> Answer:
             report("predicting", rows.start, n)
             blocks.append(_answer_block(model, views[rows], query))
         report("predicting", n, n)
-    return _stacked(blocks, n, with_weights=query.worth is not None)
+    ranked = _stacked(blocks, n, with_weights=query.worth is not None)
+    if query.nodes is None:
+        return ranked
+    return replace(ranked, labels=query.nodes.numbers(ranked.labels))
 
 
-def all_probabilities(model: Model, rows: Any, report: Report = silent) -> NDArray[np.float32]:
-    """Return the probabilities of all labels, n × c; zeros for a text without a known word."""
+def all_probabilities(
+    model: Model, rows: Any, report: Report = silent, hierarchy: str = "flat"
+) -> NDArray[np.float32]:
+    """Return the probabilities of all labels, n × c; zeros for a text without a known word.
+
+    With ``hierarchy="closed"`` those of a label are at least those of the labels below it.
+    """
     views = as_views(rows)
     n = views.n
     blocks = [np.empty((0, model.n_labels), dtype=np.float32)]
     for block in _spans(model, n, BLOCK_SCORES // model.n_labels):
         report("predicting", block.start, n)
-        blocks.append(_probabilities_of(model, views[block]))
+        P = _probabilities_of(model, views[block])
+        if hierarchy == "closed":
+            P = closed_probabilities(model, P)
+        blocks.append(P)
     report("predicting", n, n)
     return np.vstack(blocks)
 
@@ -229,6 +270,8 @@ def assigned(model: Model, labels: Labels, probabilities: Array) -> NDArray[np.b
         is_label[:, 1:] = False
         return is_label
     threshold = np.broadcast_to(np.asarray(model.threshold), (model.n_labels,))
+    n_groups = len(model.nodes) - model.n_labels
+    threshold = np.append(threshold, np.full(n_groups, threshold.min()))
     return np.asarray(is_label & (probabilities >= threshold[labels]))
 
 
@@ -272,14 +315,22 @@ def _answer_block(model: Model, rows: Views, query: _Query) -> Answer:
     blank = is_blank(model, rows)
     probabilities[blank] = 0
     candidates.labels[blank] = -1
-    ranked = query.ranked(candidates.labels, probabilities)
-    complete = query.is_complete(candidates, probabilities, ranked) | blank
+    is_label = candidates.is_label
+    smallest = np.where(is_label, probabilities, np.inf).min(axis=1, initial=np.inf)
+    listed = _Listed(candidates.labels, probabilities, smallest)
+    if query.nodes is not None:
+        nodes, node_probabilities = query.nodes.of_listed(candidates.labels, probabilities)
+        listed = _Listed(nodes, node_probabilities, smallest)
+    ranked = query.ranked(listed.labels, listed.probabilities)
+    complete = query.is_complete(listed, ranked) | blank
     if complete.all():
         return ranked
     incomplete = np.flatnonzero(~complete)
     blocks = []
     for part in spans(len(incomplete), max(1, BLOCK_SCORES // model.n_labels)):
         P = _probabilities_of(model, rows[incomplete[part]])
+        if query.nodes is not None:
+            P = query.nodes.of_all(P)
         blocks.append(_best_of_all(P[:, query.columns], query))
     return _replaced(ranked, incomplete, _stacked(blocks, len(incomplete), query.worth is not None))
 

@@ -169,6 +169,9 @@ def _widened(model: Model, parts: dict[str, Part], examples: Examples, counts: A
     threshold = model.threshold
     if not isinstance(threshold, float):
         threshold = np.append(threshold, np.full(n_new, np.median(threshold)))
+    hierarchy = model.hierarchy
+    if hierarchy is not None and n_new:
+        hierarchy = hierarchy.extended(examples.classes.tolist())
     old_counts = np.append(model.label_counts, np.zeros(n_new, model.label_counts.dtype))
     return replace(
         model,
@@ -176,6 +179,7 @@ def _widened(model: Model, parts: dict[str, Part], examples: Examples, counts: A
         parts=parts,
         titles=examples.label_names,
         descriptions=examples.label_descriptions,
+        hierarchy=hierarchy,
         threshold=threshold,
         label_counts=old_counts + counts,
         n_train=model.n_train + examples.n,

@@ -47,9 +47,17 @@ _TEXT: dict[str, Callable[[str], Any]] = {
     "min_df": int,
     "max_features": int,
     "hashed": _weighting,
+    "text_language": str,
+    "word_forms": str,
 }
-# Parameters that have another name than their setting; `analyzer` is a setting of Annif.
-_TEXT_PARAMETERS = {"terms": "analyzer", "ngrams": "ngram_range", "hashed": "weighting"}
+# Parameters that have another name than their setting; `analyzer` and `language` are settings of
+# Annif.
+_TEXT_PARAMETERS = {
+    "terms": "analyzer",
+    "ngrams": "ngram_range",
+    "hashed": "weighting",
+    "text_language": "language",
+}
 
 
 def classifier_from(settings: Mapping[str, Any]) -> RembrandtClassifier:

@@ -77,6 +77,11 @@ def show_measures(console: Console, measured: Measured) -> None:
     micro = percent(measured.model["micro_f1"], 2, "")
     macro = percent(measured.model["macro_f1"], 2, "")
     console.say(f"F1 of the labels that reach the threshold: micro {micro}, macro {macro}.")
+    if "hierarchical_f1" in measured.model:
+        words = []
+        for name in ("precision", "recall", "f1"):
+            words.append(f"{name} {percent(measured.model[f'hierarchical_{name}'], 2, '')}")
+        console.say(f"With all labels above them: {', '.join(words)}.".replace("f1", "F1"))
     k = max(KS)
     largest = measured.largest[f"p@{k}"]
     if largest < 1:

@@ -13,6 +13,7 @@ from rembrandt.cli.describe import choice_lines, command, data_lines, saved_line
 from rembrandt.cli.failure import about
 from rembrandt.cli.options import ADVANCED, flag, option
 from rembrandt.cli.output import check_model_target, folder_size
+from rembrandt.cli.parents import ParentOptions
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.saved import fit_facts
 from rembrandt.cli.settings import Settings, TextSettings
@@ -39,6 +40,7 @@ def fit(
             metavar="FILE",
         ),
     ] = None,
+    parents: ParentOptions,
     groups: Annotated[
         str | None,
         option(
@@ -98,6 +100,9 @@ def fit(
             data = described(console, data, label_text)
         if label_names is not None:
             data = named(console, data, label_names)
+        label_parents = parents.read()
+        if label_parents is not None:
+            data = replace(data, label_parents=label_parents)
         console.say(*checkpoints.lines())
         with console.progress() as report:
             start = perf_counter()

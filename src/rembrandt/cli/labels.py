@@ -9,6 +9,7 @@ from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.failure import about
 from rembrandt.cli.options import option
+from rembrandt.cli.parents import ParentOptions
 from rembrandt.cli.saved import open_model
 from rembrandt.errors import RembrandtWarning, counted
 
@@ -34,33 +35,37 @@ def labels(
             metavar="FILE",
         ),
     ] = None,
+    parents: ParentOptions,
     rows: Annotated[int, option("Number of labels, the most frequent first.", min=1)] = 20,
     console: Console,
 ) -> None:
-    """Print the most frequent labels of a model with their names, give the labels names and
-    descriptions, or add labels.
+    """Print the most frequent labels of a model with their names, give the labels names,
+    descriptions and parents, or add labels.
 
-    --set-names replaces earlier names. --add needs a model that matches names against texts: labels
-    that it has get the names, others are new and are predicted where their names match. The model
-    is replaced when the names are complete; predictions change only where the model matches names.
+    --set-names and --label-parents replace earlier ones. --add needs a model that matches names
+    against texts: labels that it has get the names, others are new and are predicted where their
+    names match. The model is replaced when the names are complete; predictions change only where
+    the model matches names.
     """
     import numpy as np
 
-    saved = open_model(model)
-    if set_names is not None:
-        from rembrandt.data.label_names import is_vocabulary, read_label_names
+    from rembrandt.data.label_names import is_vocabulary, read_label_names
 
+    saved = open_model(model)
+    names = None
+    if set_names is not None:
         names = read_label_names(set_names)
         saved.classifier.set_label_names(names)
         if not is_vocabulary(set_names):  # which has far more concepts than a model has labels
             warn_unknown(set_names, names, saved.labels)
     n_before = len(saved.classifier.classes_)
     if add is not None:
-        from rembrandt.data.label_names import read_label_names
-
         with about(f"cannot add the labels of {add}"):
             saved.classifier.add_labels(read_label_names(add))
-    if set_names is not None or add is not None:
+    label_parents = parents.read()
+    if label_parents is not None:
+        saved.classifier.set_label_parents(label_parents, names)
+    if set_names is not None or add is not None or label_parents is not None:
         saved.classifier.save(model, force=True, extra=saved.classifier.extra_)
     n_added = len(saved.classifier.classes_) - n_before
     if add is not None:

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -57,6 +57,16 @@ def predict(
         list[str] | None,
         typer.Option(metavar="LABELS", help="Never predict these labels, given in the same way."),
     ] = None,
+    hierarchy: Annotated[
+        Literal["auto", "closed", "specific", "flat"],
+        option(
+            "How parents of labels count: closed adds them, specific leaves them out, flat ignores "
+            "them."
+        ),
+    ] = "auto",
+    branches: Annotated[
+        bool, flag("--branches", "LABELS stand for all labels below them, too.")
+    ] = False,
     output: Annotated[
         Path | None,
         options.output_option("FILE", "Write a .csv, .tsv, .jsonl, .parquet or .txt file."),
@@ -77,7 +87,12 @@ def predict(
     knows gets no labels.
     """
     from rembrandt.estimators.predictions import Predictions
-    from rembrandt.estimators.requests import allowed_columns, dataset_rows, prediction_model
+    from rembrandt.estimators.requests import (
+        allowed_columns,
+        checked_hierarchy,
+        dataset_rows,
+        prediction_model,
+    )
     from rembrandt.predict import Request, answer
 
     if output is not None:
@@ -90,8 +105,10 @@ def predict(
         saved = open_model(model, ranking.device)
         # Builds the index before anything is read.
         fitted = prediction_model(saved.classifier, ranking.shortlist, report)
-        included = saved.find_all(include)
-        excluded = saved.find_all(exclude)
+        mode = checked_hierarchy(fitted, hierarchy)
+        with_groups = branches or mode == "closed"
+        included = saved.find_all(include, with_groups)
+        excluded = saved.find_all(exclude, with_groups)
         data = saved.read(file, reading, report, unlabelled=True, id=id)
         if data.ids is not None:
             warn_repeated(file, id, data.ids)
@@ -103,12 +120,15 @@ def predict(
             rows,
             k=_largest_number(top_k, fitted, above_threshold, min_probability),
             threshold=_smallest_probability(fitted, above_threshold, min_probability),
-            allowed=allowed_columns(saved.classifier, included, excluded),
+            allowed=allowed_columns(
+                saved.classifier, included, excluded, branches, mode == "closed"
+            ),
             tail=tail,
+            hierarchy=mode,
         )
         ranked = answer(fitted, request, report)
     ids = data.ids or range(1, len(ranked.labels) + 1)
-    predictions = Predictions(ids, ranked.labels, ranked.probabilities, saved.labels)
+    predictions = Predictions(ids, ranked.labels, ranked.probabilities, fitted.nodes)
     if output is not None:
         with atomic_file(output) as target:
             _write(predictions, output.suffix, wide, verbatim_cells, target)

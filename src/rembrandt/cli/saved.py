@@ -36,11 +36,14 @@ class SavedModel:
     def labels(self) -> LabelIndex:
         return self.classifier.model_.labels
 
-    def find(self, label: str) -> int:
-        """Return the column of the label with this name or title; the error for another lists
-        similar ones.
+    def find(self, label: str, with_groups: bool = False) -> int:
+        """Return the column of the label with this name or title, or the number of the group; the
+        error for another lists similar ones.
         """
-        column = self.labels.find(label)
+        index = self.labels
+        if with_groups:
+            index = self.classifier.model_.nodes
+        column = index.find(label)
         if column is not None:
             return column
         hint = "none is similar"
@@ -58,25 +61,30 @@ class SavedModel:
         matches = difflib.get_close_matches(label.casefold(), by_spelling, n=_N_SIMILAR)
         return [self.labels.shown(by_spelling[spelling]) for spelling in matches]
 
-    def find_all(self, arguments: Sequence[str] | None) -> list[Any] | None:
-        """Return classes; each string is a label, several separated by commas, or ``@FILE`` with
-        one per line.
+    def find_all(
+        self, arguments: Sequence[str] | None, with_groups: bool = False
+    ) -> list[Any] | None:
+        """Return classes, or groups above them.
+
+        Each string is a label, several separated by commas, or ``@FILE`` with one per line.
         """
         if not arguments:
             return None
+        nodes = self.classifier.model_.nodes.names
         classes = []
         for argument in arguments:
-            for label in self._listed(argument):
+            for label in self._listed(argument, with_groups):
                 if label.strip():
-                    column = self.find(label.strip())
-                    classes.append(self.classifier.classes_[column])
+                    column = self.find(label.strip(), with_groups)
+                    classes.append(nodes[column])
         return classes
 
-    def _listed(self, argument: str) -> list[str]:
+    def _listed(self, argument: str, with_groups: bool) -> list[str]:
         """Return the labels that one argument names."""
         if argument.startswith("@"):
             return Path(argument[1:]).read_text(encoding="utf-8").splitlines()
-        if self.labels.find(argument) is not None:  # a label may contain a comma
+        index = self.classifier.model_.nodes if with_groups else self.labels
+        if index.find(argument) is not None:  # a label may contain a comma
             return [argument]
         return argument.split(",")
 

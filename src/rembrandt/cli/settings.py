@@ -158,13 +158,25 @@ class TextSettings:
         int | None, option("Keep only the N most frequent terms.", TEXT, metavar="N")
     ] = None
     stop_words: Annotated[
-        str | None, option("english, or a file with one word per line.", TEXT, metavar="W")
+        str | None,
+        option("english, language, or a file with one word per line.", TEXT, metavar="W"),
+    ] = None
+    language: Annotated[
+        str | None,
+        option(
+            "Stems and parts of compounds are terms, too: de, en, ..., de,en or auto.",
+            TEXT,
+            metavar="CODES",
+        ),
+    ] = None
+    word_forms: Annotated[
+        Literal["stem", "lemma"] | None, option("With a language: stems or lemmas.", TEXT)
     ] = None
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of `TextFeatures` that were given."""
         stop_words: Any = self.stop_words
-        if stop_words not in (None, "english"):
+        if stop_words not in (None, "english", "language"):
             stop_words = Path(stop_words).read_text(encoding="utf-8").split()
         parameters = {
             "analyzer": self.analyzer,
@@ -174,6 +186,8 @@ class TextSettings:
             "max_df": self.max_df,
             "max_features": self.max_features,
             "stop_words": stop_words,
+            "language": self.language,
+            "word_forms": self.word_forms,
         }
         return {name: value for name, value in parameters.items() if value is not None}
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rembrandt.data.arrays import check_names, feature_matrix, move_columns, named_labels
 from rembrandt.data.columns import TableColumns
+from rembrandt.data.hierarchy import Parents
 from rembrandt.data.labels import LabelIndex, Title
 from rembrandt.data.rows import as_rows
 from rembrandt.data.splits import draw_rows
@@ -92,6 +93,8 @@ class Dataset:
         How many true labels each example lost in `align_labels`.
     label_names : mapping of str to str or to tuple (str, str), optional
         Names of labels that are shown to people, by identifier; or names and descriptions.
+    label_parents : mapping of str to list of str, or str, optional
+        The parents of labels by identifier, or the separator between the parts of a label.
     ids : list of str, default=None
         What identifies each example, where a column of a table was named for it.
     vectors : ndarray of shape (n_examples, n_dimensions), default=None
@@ -125,6 +128,7 @@ class Dataset:
     weights: NDArray[np.float32] | None = None
     dropped_labels: NDArray[np.int64] | None = None
     label_names: Mapping[str, Title] = field(default_factory=dict)
+    label_parents: Parents = field(default_factory=dict)
     ids: list[str] | None = None
     vectors: NDArray[np.float32] | None = None
     columns: TableColumns | None = None

@@ -15,7 +15,7 @@ from rembrandt.errors import DataError, RembrandtError, RembrandtWarning, counte
 if TYPE_CHECKING:
     from rembrandt.data.cells import Table
 
-_TABLES = {
+TABLE_FORMATS = {
     ".tsv": "tsv",
     ".tab": "tsv",
     ".txt": "tsv",
@@ -24,7 +24,7 @@ _TABLES = {
     ".ndjson": "jsonl",
 }
 # Only formats whose parsers never fetch anything.
-_SKOS = {
+SKOS_FORMATS = {
     ".ttl": "turtle",
     ".nt": "nt",
     ".rdf": "xml",
@@ -56,12 +56,12 @@ def read_label_names(path: str | Path, language: str = "en") -> dict[str, Title]
     """
     path = Path(path)
     suffix = plain_suffix(path)
-    if suffix in _SKOS:
-        rows = _read_skos(path, _SKOS[suffix], language)
-    elif suffix in _TABLES:
-        rows = _table_rows(path, _TABLES[suffix])
+    if suffix in SKOS_FORMATS:
+        rows = _read_skos(path, SKOS_FORMATS[suffix], language)
+    elif suffix in TABLE_FORMATS:
+        rows = _table_rows(path, TABLE_FORMATS[suffix])
     else:
-        readable = ", ".join((*_TABLES, *_SKOS))
+        readable = ", ".join((*TABLE_FORMATS, *SKOS_FORMATS))
         raise DataError(
             f"the names of labels cannot be read from {suffix or 'a file without suffix'}; use "
             f"{readable}",
@@ -76,7 +76,7 @@ def read_label_names(path: str | Path, language: str = "en") -> dict[str, Title]
         if titles.get(identifier, title) != title:
             renamed[identifier] = (titles[identifier], title)
         titles[identifier] = title
-    if renamed and suffix in _TABLES:
+    if renamed and suffix in TABLE_FORMATS:
         _warn_renamed(path, renamed)
     if not titles:
         raise DataError(
@@ -87,7 +87,7 @@ def read_label_names(path: str | Path, language: str = "en") -> dict[str, Title]
 
 def is_vocabulary(path: Path) -> bool:
     """Whether a file is in a format of SKOS."""
-    return plain_suffix(path) in _SKOS
+    return plain_suffix(path) in SKOS_FORMATS
 
 
 def _warn_renamed(path: Path, renamed: dict[str, tuple[Title, Title]]) -> None:
@@ -107,7 +107,7 @@ def _table_rows(path: Path, format: str) -> Iterator[tuple[str, str, str]]:
     table = Table(path, format)
     columns = table.columns()
     folded = [name.strip().casefold() for name in columns]
-    key = _id_column(folded)
+    key = id_column(folded)
     title = _name_column(folded, key)
     if len(columns) < 2:
         raise DataError("expected two columns, an identifier and a name", path, 1)
@@ -132,7 +132,7 @@ def _table_rows(path: Path, format: str) -> Iterator[tuple[str, str, str]]:
         yield identifier, name, description
 
 
-def _id_column(folded: list[str]) -> int:
+def id_column(folded: list[str]) -> int:
     """The column of identifiers among names in folded case; the first if none is called so."""
     for name in _IDS:
         if name in folded:
@@ -186,7 +186,7 @@ def _read_skos(path: Path, format: str, language: str) -> Iterator[tuple[str, st
         raise RembrandtError(
             "SKOS needs the package rdflib: pip install 'rembrandt[skos]'"
         ) from missing
-    graph = _parsed_graph(path, format)
+    graph = parsed_graph(path, format)
     names = _preferred_texts(graph, SKOS.prefLabel, language)
     scope_notes = _preferred_texts(graph, SKOS.scopeNote, language)
     definitions = _preferred_texts(graph, SKOS.definition, language)
@@ -197,7 +197,7 @@ def _read_skos(path: Path, format: str, language: str) -> Iterator[tuple[str, st
         yield identifier, names.get(concept, ""), descriptions.get(concept, "")
 
 
-def _parsed_graph(path: Path, format: str) -> Any:
+def parsed_graph(path: Path, format: str) -> Any:
     """The graph of rdflib in a file."""
     from rdflib import Graph
 

@@ -15,6 +15,7 @@ from rembrandt.checks import check_number, check_whole
 from rembrandt.data import Dataset
 from rembrandt.data.arrays import move_columns
 from rembrandt.data.examples import Examples, numbered
+from rembrandt.data.hierarchy import Parents
 from rembrandt.data.labels import LabelIndex, Title, as_labels, check_titles, titles_of
 from rembrandt.data.ordering import in_canonical_order
 from rembrandt.data.rows import array_digest, as_rows, is_rows
@@ -35,15 +36,20 @@ from rembrandt.estimators.base import Estimator, dataset_targets
 from rembrandt.estimators.inputs import as_input, index_of, read_once
 from rembrandt.estimators.predictions import Predictions
 from rembrandt.estimators.requests import (
+    SET_MEASURES,
     Tail,
+    checked_hierarchy,
     dataset_rows,
     default_request,
     feature_names,
+    hierarchy_of,
     label_columns,
     name_labels,
     predicted_columns,
     prediction_model,
+    reranked_columns,
     rows_of,
+    set_measures,
     top_columns,
     true_labels,
     vector_block,
@@ -54,7 +60,7 @@ from rembrandt.explanations.explanation import Explanation
 from rembrandt.features.text import NewTerms, TextFeatures, is_text
 from rembrandt.fitting import fit_model
 from rembrandt.linalg import Array
-from rembrandt.metrics import f1_scores, row_terms
+from rembrandt.metrics import row_terms
 from rembrandt.model.description import describe
 from rembrandt.model.model import Model
 from rembrandt.parts.allowance import ALLOWANCES
@@ -70,6 +76,7 @@ from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.planning import fixed_settings, resolve
 from rembrandt.predict import all_probabilities, answer, indicator, log_odds
 from rembrandt.progress import Report, bars, silent
+from rembrandt.reranking import Reranker
 from rembrandt.scikit import ClassifierMixin, available_if, check_is_fitted
 from rembrandt.search import SearchResult, Watch, search, unwatched
 from rembrandt.settings import Preset
@@ -271,6 +278,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         label_names: Mapping[Any, Title] | Iterable[Title] | None = None,
         groups: Any = None,
         times: Any = None,
+        label_parents: Parents | None = None,
     ) -> Self:
         """Fit to texts or features and their labels.
 
@@ -299,6 +307,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         times : array-like of shape (n_samples,), default=None
             Numbers or dates: the latest rows are held out when settings are chosen, for models of
             what comes later.
+        label_parents : mapping of labels to lists of labels, or str, default=None
+            As in `set_label_parents`.
 
         Returns
         -------
@@ -315,7 +325,11 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
                 if isinstance(label_names, Mapping):
                     check_titles(label_names, data.classes.tolist())
                 data = _with_label_names(data, label_names)
+            hierarchy = None
+            if label_parents is not None:
+                hierarchy = hierarchy_of(data.classes.tolist(), label_parents, label_names)
             self._fit(data, text, report, checkpoints)
+        self.model_ = replace(self.model_, hierarchy=hierarchy)
         return self
 
     def fit_dataset(
@@ -360,7 +374,11 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             examples = _with_held_out_columns(examples, groups, times)
             if data.label_names:
                 examples = _with_label_names(examples, data.label_names)
+            hierarchy = None
+            if data.label_parents:
+                hierarchy = hierarchy_of(data.label_ids, data.label_parents, data.label_names)
             self._fit(examples, text, report, checkpoints, watch, settings)
+        self.model_ = replace(self.model_, hierarchy=hierarchy)
         self.feature_names_ = data.feature_names
         return self
 
@@ -380,7 +398,12 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             given a dense one.
         """
         model = prediction_model(self)
-        labels = predicted_columns(self, rows_of(self, X))
+        rows = rows_of(self, X)
+        if model.multiclass or model.hierarchy is None:
+            labels = predicted_columns(self, rows)
+        else:
+            request = default_request(self, rows, "closed")
+            labels = answer(model, replace(request, allowed=np.arange(model.n_labels))).labels
         if not model.multiclass:
             matrix = indicator(labels, model.n_labels)
             if self._dense_target is None:
@@ -399,7 +422,12 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         return np.array([*self.classes_.tolist(), None], dtype=object)[first]
 
     def predict_labels(
-        self, X: Any, k: int | None = None, min_probability: float | None = None
+        self,
+        X: Any,
+        k: int | None = None,
+        min_probability: float | None = None,
+        hierarchy: str = "auto",
+        reranker: Reranker | None = None,
     ) -> Any:
         """Predict the labels of each row by name: those that `predict` gives, best first.
 
@@ -411,6 +439,10 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             Largest number of labels of a row; None for all that are predicted.
         min_probability : float, default=None
             Smallest probability of a predicted label, instead of the threshold of the model.
+        hierarchy : {"auto", "closed", "specific", "flat"}, default="auto"
+            As in `predict_topk`; with one label a row "auto" is "flat".
+        reranker : Reranker, default=None
+            As in `predict_topk`; labels after those that it ranks are not predicted.
 
         Returns
         -------
@@ -422,14 +454,23 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             check_whole("k", k, 1)
         if min_probability is not None:
             check_number("min_probability", min_probability, 0.0, most=1.0)
-        request = default_request(self, rows_of(self, X))
+        mode = checked_hierarchy(self.model_, hierarchy)
+        if hierarchy == "auto" and self.model_.multiclass:
+            mode = "flat"
+        request = default_request(self, rows_of(self, X), mode)
         if min_probability is not None:
             request = replace(request, k=None, threshold=min_probability)
         if k is not None:
             request = replace(request, k=k)
-        columns = answer(prediction_model(self), request).labels
-        index = self.model_.labels
-        shown = self.classes_.tolist()
+        if reranker is None:
+            columns = answer(prediction_model(self), request).labels
+        else:
+            n_labels = reranker.n_labels
+            columns, scores = reranked_columns(self, X, n_labels, reranker, hierarchy)
+            reaching = scores >= np.broadcast_to(request.threshold, self.classes_.shape)[columns]
+            columns = np.where(reaching, columns, -1)[:, : request.k]
+        index = self.model_.nodes
+        shown = index.names
         if index.titles is not None:
             shown = [title or label for title, label in zip(index.titles, shown, strict=True)]
         labels = [[shown[i] for i in row if i >= 0] for row in columns.tolist()]
@@ -448,6 +489,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         exclude: Iterable[Any] | None = None,
         tail: Tail = False,
         shortlist: int | bool = False,
+        hierarchy: str = "auto",
+        branches: bool = False,
+        reranker: Reranker | None = None,
     ) -> tuple[Array, Array]:
         """Predict the ``k`` best labels of each row.
 
@@ -469,6 +513,15 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             Number of labels that are scored for each row, from the most promising clusters of
             labels; True scores one in forty, at least 1,000. Much faster from 100,000 labels on; a
             label of the best ``k`` may be missed.
+        hierarchy : {"auto", "closed", "specific", "flat"}, default="auto"
+            How the parents of labels count. "closed": a parent is at least as likely as each label
+            below it, comes before it, and may be a group that is not a label. "specific": a label
+            is left out where one below it is predicted. "flat": not at all. "auto" is "closed"
+            where the model has parents of labels.
+        branches : bool, default=False
+            The labels in ``include`` and ``exclude`` stand for all labels below them, too.
+        reranker : Reranker, default=None
+            Ranks the first labels of each text again, by the scores of another model.
 
         Returns
         -------
@@ -480,11 +533,21 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         """
         check_whole("k", k, 1)
         with bars(self.verbose > 0) as report:
-            columns, scores = top_columns(
-                self, rows_of(self, X), k, include, exclude, tail, shortlist, report
-            )
-        labels = np.array([*self.classes_.tolist(), None], dtype=object)[columns]
-        if (columns < 0).any():
+            options: dict[str, Any] = {
+                "include": include,
+                "exclude": exclude,
+                "tail": tail,
+                "shortlist": shortlist,
+                "report": report,
+                "hierarchy": hierarchy,
+                "branches": branches,
+            }
+            if reranker is None:
+                columns, scores = top_columns(self, rows_of(self, X), k, **options)
+            else:
+                columns, scores = reranked_columns(self, X, k, reranker, **options)
+        labels = np.array([*self.model_.nodes.names, None], dtype=object)[columns]
+        if (columns < 0).any() or (columns >= self.model_.n_labels).any():
             return labels, scores
         return labels.astype(self.classes_.dtype), scores
 
@@ -494,6 +557,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         k: int = 5,
         include: Iterable[Any] | None = None,
         exclude: Iterable[Any] | None = None,
+        hierarchy: str = "auto",
+        branches: bool = False,
     ) -> Any:
         """Predict the ``k`` best labels of each row as a pandas data frame with a row for each
         label.
@@ -506,6 +571,10 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             Number of labels.
         include, exclude : iterable of labels, default=None
             As in `predict_topk`.
+        hierarchy : {"auto", "closed", "specific", "flat"}, default="auto"
+            As in `predict_topk`.
+        branches : bool, default=False
+            As in `predict_topk`.
 
         Returns
         -------
@@ -516,12 +585,15 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         import pandas as pd
 
         rows = rows_of(self, X)
-        labels, probabilities = top_columns(self, rows, k, include, exclude)
+        labels, probabilities = top_columns(
+            self, rows, k, include, exclude, hierarchy=hierarchy, branches=branches
+        )
         index = index_of(X)
         if index is None:
             index = pd.RangeIndex(len(labels))
-        columns = Predictions(range(len(labels)), labels, probabilities, self.model_.labels).long()
-        columns["label"] = self.classes_[labels[labels >= 0]]
+        nodes = self.model_.nodes
+        columns = Predictions(range(len(labels)), labels, probabilities, nodes).long()
+        columns["label"] = as_labels(nodes.names)[labels[labels >= 0]]
         return pd.DataFrame(columns, index=index.take(columns.pop("id")))
 
     def predict_proba(self, X: Any) -> Array:
@@ -536,11 +608,13 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         -------
         ndarray of shape (n_samples, n_labels)
             Probabilities; with one label a row they sum to one. Those of a text without a known
-            word are zero.
+            word are zero. Where the model has parents of labels, a parent is at least as likely as
+            each label below it.
         """
         rows = rows_of(self, X)
+        model = prediction_model(self)
         with bars(self.verbose > 0) as report:
-            return all_probabilities(prediction_model(self), rows, report)
+            return all_probabilities(model, rows, report, checked_hierarchy(model, "auto"))
 
     def decision_function(self, X: Any) -> Array:
         """Compute the log-odds of all labels.
@@ -615,25 +689,27 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         y : array-like
             True labels, as given to `fit`; the columns of a matrix are those of ``classes_``.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; for "micro_f1" and "macro_f1" it must be None.
+            Weights of the rows; for measures of the labels that reach the threshold it must be
+            None.
         measure : str, default="auto"
-            "p@k", "r@k", "f1@k", "ndcg@k" or "psp@k" with any number k, "micro_f1" or "macro_f1" of
-            the labels that reach the threshold. "auto" is the accuracy or, with several labels a
-            row, "p@1".
+            "p@k", "r@k", "f1@k", "ndcg@k" or "psp@k" with any number k; "micro_f1" or "macro_f1" of
+            the labels that reach the threshold; or, where labels have parents,
+            "hierarchical_precision", "hierarchical_recall" or "hierarchical_f1" of them. "auto" is
+            the accuracy or, with several labels a row, "p@1".
 
         Returns
         -------
         float
         """
         truth, missing = true_labels(self, y)
-        if measure in ("micro_f1", "macro_f1"):
+        if measure in SET_MEASURES:
             if sample_weight is not None:
                 raise SettingsError(f"{measure} has no weights; leave sample_weight out", "measure")
             predicted = predicted_columns(self, rows_of(self, X))
-            return f1_scores(truth, predicted, missing)[measure]
+            return set_measures(self.model_, truth, predicted, missing, measure)
         name, _, k = ("p@1" if measure == "auto" else measure).partition("@")
         if name not in ("p", "r", "f1", "ndcg", "psp") or not k.isdecimal() or int(k) < 1:
-            known = "p@k, r@k, f1@k, ndcg@k, psp@k, micro_f1, macro_f1"
+            known = ", ".join(("p@k, r@k, f1@k, ndcg@k, psp@k", *SET_MEASURES))
             raise SettingsError(f"measure={measure!r} is not one of {known}", "measure")
         ranked, _ = top_columns(self, rows_of(self, X), int(k))
         counts = self.label_counts_
@@ -895,6 +971,29 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             for label in names | descriptions
         }
         name_labels(self, {**shown, **label_names})
+
+    def set_label_parents(
+        self, label_parents: Parents, names: Mapping[str, Title] | None = None
+    ) -> Self:
+        """Set which labels lie under which others; the parts of the model stay as they are.
+
+        Parameters
+        ----------
+        label_parents : mapping of labels to lists of labels, or str
+            The parents of each label, which may have parents in turn and need not be labels; or
+            the separator between the parts of a label: the parent of "Art -- France" is "Art" with
+            " -- ".
+        names : mapping of labels to names, default=None
+            Names that are shown for parents that are not labels.
+
+        Returns
+        -------
+        self : RembrandtClassifier
+        """
+        check_is_fitted(self, "model_")
+        hierarchy = hierarchy_of(self.classes_.tolist(), label_parents, names)
+        self.model_ = replace(self.model_, hierarchy=hierarchy)
+        return self
 
     def describe(self) -> dict[str, Any]:
         """Describe the fitted model: training data, what was chosen and why, quality, size of its

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rembrandt.features import counting, terms
 from rembrandt.features.composition import composed
+from rembrandt.features.language_terms import Languages, SpelledTerms
 from rembrandt.progress import Report
 
 # Texts are analysed this many characters at a time, so that the allocator reuses small arrays.
@@ -26,6 +27,7 @@ class AnalyzedChunk(NamedTuple):
     begin: int  # number of the first document
     texts: list[str]  # as they are analysed: composed, and in lower case if that is asked for
     terms: terms.Terms
+    spelled: SpelledTerms | None = None  # with languages, the words of the terms
 
     def spans(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
         """(document, start, stop) of some of the terms.
@@ -49,6 +51,7 @@ class Analyzer:
     ngram_range: tuple[int, int]
     lowercase: bool
     stop_words: frozenset[str] | None
+    languages: Languages | None = None
 
     def chunks(self, documents: list[str], report: Report) -> Iterator[AnalyzedChunk]:
         """Find the terms of documents, chunk after chunk."""
@@ -60,14 +63,27 @@ class Analyzer:
             texts = [composed(text) for text in documents[begin:end]]
             if self.lowercase:
                 texts = [text.lower() for text in texts]
+            spelled = None
             if self.kind == "char":
                 chunk_terms = terms.char_ngrams(texts, smallest, largest)
+            elif self.languages is not None:
+                spelled = self.languages.terms_of(texts, smallest, largest, stop_hashes)
+                chunk_terms = spelled.terms
             else:
                 chunk_terms = terms.words(texts, smallest, largest, stop_hashes)
-            yield AnalyzedChunk(begin, texts, chunk_terms)
+            yield AnalyzedChunk(begin, texts, chunk_terms, spelled)
             report("reading texts", end, len(documents))
 
-    def spell(self, text: str, start: int, stop: int) -> str:
+    def spell(self, chunk: AnalyzedChunk, which: NDArray[np.int64]) -> list[str]:
+        """Return some of the terms of a chunk as texts."""
+        if chunk.spelled is not None:
+            return chunk.spelled.spell(which)
+        spelled = []
+        for document, start, stop in chunk.spans(which).tolist():
+            spelled.append(self._spelled(chunk.texts[document], start, stop))
+        return spelled
+
+    def _spelled(self, text: str, start: int, stop: int) -> str:
         """The term at a span of an analysed text."""
         if self.kind == "char":
             # The padding around a word may be any white space, or the end of the text.
@@ -106,11 +122,9 @@ class TermLearner:
             reached = counting.tally(
                 counts.columns, counts.counts, self.statistics, self.min_documents
             )
-            spans = chunk.spans(first[reached]).tolist()
             columns = counts.columns[reached].tolist()
-            for column, (document, start, stop) in zip(columns, spans, strict=True):
-                text = chunk.texts[document]
-                self.names[column] = self.analyzer.spell(text, start, stop)
+            names = self.analyzer.spell(chunk, first[reached])
+            self.names.update(zip(columns, names, strict=True))
             yield counts
         self.n_documents += len(documents)
 

@@ -80,7 +80,12 @@ def words(
         tokens = _without(tokens, stop)
     if largest == 1:
         return tokens
-    terms = _room(len(tokens.hashes) * (largest - smallest + 1), len(ends))
+    return word_ngrams(points, tokens, smallest, largest)
+
+
+def word_ngrams(points: NDArray[np.uint32], tokens: Terms, smallest: int, largest: int) -> Terms:
+    """Return the n-grams of single words, which are spelled in ``points``."""
+    terms = _room(len(tokens.hashes) * (largest - smallest + 1), len(tokens.ends))
     n = _word_ngrams(points, tokens, smallest, largest, terms)
     return _filled(terms, n)
 

@@ -12,6 +12,13 @@ from rembrandt.errors import DataError
 from rembrandt.features import counting, spans, terms
 from rembrandt.features.analysis import Analyzer, TermLearner
 from rembrandt.features.composition import composed
+from rembrandt.features.language_terms import Languages
+from rembrandt.features.languages import (
+    check_packages,
+    installed_packages,
+    languages_of,
+    warn_if_other_packages,
+)
 from rembrandt.linalg.sparse import is_sparse
 from rembrandt.progress import Report, silent
 from rembrandt.scikit import BaseEstimator, TransformerMixin, check_is_fitted
@@ -63,9 +70,17 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         Number of columns; hashed only.
     lowercase : bool, default=True
         Convert texts to lower case first.
-    stop_words : "english" or sequence of str, default=None
+    stop_words : "english", "language" or sequence of str, default=None
         Words to remove before n-grams are formed; words only. "english" is the list of
-        scikit-learn.
+        scikit-learn, and "language" that of the language of each text, where there is one (de, en,
+        es, fr, it, nl, pt, sv).
+    language : str or sequence of str, default=None
+        Make the forms of a word one term: a code such as "de"; several codes, of which that of each
+        text is detected; or "auto" for all languages. Compounds of languages that write them as one
+        word also count as their parts. The packages are those of ``rembrandt[languages]``.
+    word_forms : {"stem", "lemma"}, default="stem"
+        With a language, terms are stems (snowballstemmer), or lemmas (simplemma) where there is a
+        dictionary of the language.
 
     Attributes
     ----------
@@ -97,7 +112,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         max_features: int | None = None,
         n_features: int = 2**20,
         lowercase: bool = True,
-        stop_words: Literal["english"] | Sequence[str] | None = None,
+        stop_words: Literal["english", "language"] | Sequence[str] | None = None,
+        language: str | Sequence[str] | None = None,
+        word_forms: str = "stem",
     ) -> None:
         self.analyzer = analyzer
         self.ngram_range = ngram_range
@@ -108,6 +125,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self.n_features = n_features
         self.lowercase = lowercase
         self.stop_words = stop_words
+        self.language = language
+        self.word_forms = word_forms
 
     def fit(self, texts: Iterable[str], y: Any = None, report: Report = silent) -> Self:
         """Learn the terms and their document frequencies.
@@ -144,6 +163,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self : TextFeatures
         """
         self._check_parameters()
+        self._languages = self._chosen_languages()
         if self.weighting == "hashed":
             self._set(None, None)
             return self
@@ -177,6 +197,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if self.weighting == "hashed":
             return self.fit([]).transform(documents, report)
         self._check_parameters()
+        self._languages = self._chosen_languages()
         learner = self._learner()
         counts = list(learner.counts(documents, report))
         X = counting.as_matrix(counts, len(learner.vocabulary))
@@ -256,6 +277,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         added = [spelled[position] for position in np.flatnonzero(is_learned).tolist()]
         idf = np.log((1 + n_texts) / (1 + frequencies[is_learned])) + 1
         features = type(self)(**self.get_params(deep=False))
+        features._languages = self._languages
         all_idf = np.append(self.idf_, idf).astype(np.float32)
         features._set(self.terms_ + added, all_idf)
         return features, new
@@ -320,18 +342,25 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def to_config(self) -> dict[str, Any]:
         """Return the parameters as JSON values; with `to_arrays` they are the whole transformer."""
         config = self.get_params(deep=False)
-        for name in ("ngram_range", "stop_words"):  # sequences, which JSON holds as lists
+        for name in ("ngram_range", "stop_words", "language"):  # JSON holds sequences as lists
             value = config[name]
             if value is not None and not isinstance(value, str):
                 config[name] = list(value)
+        if self.language is None:
+            del config["language"]
+            del config["word_forms"]
         return config
 
     def to_arrays(self) -> Arrays:
         """Return what was learned as arrays."""
         check_is_fitted(self, "n_features_out_")
-        if self.terms_ is None:
-            return {}
-        return pack_strings("terms", self.terms_) | {"idf": self.idf_}
+        arrays: Arrays = {}
+        if self.terms_ is not None:
+            arrays = pack_strings("terms", self.terms_) | {"idf": self.idf_}
+        if self._languages is not None:
+            arrays |= pack_strings("languages", list(self._languages.codes))
+            arrays |= pack_strings("packages", installed_packages())
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], config: Mapping[str, Any]) -> Self:
@@ -349,7 +378,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             params["ngram_range"] = tuple(map(operator.index, params["ngram_range"]))
         self = cls(**params)
         if self.weighting == "hashed":
-            return self.fit([])
+            self.fit([])
+            self._take_languages(arrays)
+            return self
         self._check_parameters()
         names = unpack_strings("terms", arrays)
         idf = checked("idf", arrays, (None,), "f", 0)
@@ -359,10 +390,31 @@ class TextFeatures(TransformerMixin, BaseEstimator):
                 "the saved terms are not distinct, or not as many as their weights; save the "
                 "features again"
             )
+        self._take_languages(arrays)
         return self
+
+    def _take_languages(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take the languages of the training texts; warn where other packages read them."""
+        if self._languages is None:
+            return
+        codes = languages_of(unpack_strings("languages", arrays))
+        if not set(codes) <= set(self._languages.codes):
+            raise DataError("the saved languages are not those of the setting; save them again")
+        self._languages = self._languages.only(codes)
+        warn_if_other_packages(unpack_strings("packages", arrays))
+
+    def _chosen_languages(self) -> Languages | None:
+        """The languages that the parameters name."""
+        if self.language is None:
+            return None
+        codes = languages_of(self.language)
+        check_packages(codes)
+        return Languages.of(codes, self.word_forms, self.stop_words == "language")
 
     def _set(self, names: list[str] | None, idf: NDArray[np.float32] | None) -> None:
         """Set the terms, None for hashed ones, and the number of columns."""
+        if not hasattr(self, "_languages"):
+            self._languages = self._chosen_languages()
         self.terms_ = names
         n_terms = self.n_features
         if names is not None and idf is not None:
@@ -392,6 +444,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             kept.sort(key=lambda term: (-totals[term], names[term]))
             kept = kept[: self.max_features]
         kept.sort(key=names.__getitem__)
+        if self._languages is not None:
+            self._languages = self._languages.only(self._languages.occurring())
         columns = np.array(kept)
         idf = np.log((1 + n) / (1 + frequencies[columns])) + 1
         self._set([names[term] for term in kept], idf.astype(np.float32))
@@ -399,7 +453,13 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def _analyzer(self) -> Analyzer:
         """How the parameters say that texts are cut into terms."""
-        return Analyzer(self.analyzer, self._ngram_range(), self.lowercase, self._stop_words())
+        return Analyzer(
+            self.analyzer,
+            self._ngram_range(),
+            self.lowercase,
+            self._stop_words(),
+            self._languages,
+        )
 
     def _learner(self) -> TermLearner:
         # If min_df is a share, the number is known only at the end, so every term is spelled.
@@ -430,7 +490,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         return counting.weigh(X, factors)
 
     def _stop_words(self) -> frozenset[str] | None:
-        if self.stop_words is None:
+        if self.stop_words is None or self.stop_words == "language":
             return None
         if self.stop_words == "english":
             from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -458,6 +518,21 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             )
         self._check_counts()
         self._check_stop_words()
+        self._check_language()
+
+    def _check_language(self) -> None:
+        if self.word_forms not in ("stem", "lemma"):
+            raise DataError(
+                f"word_forms is {self.word_forms!r}; use 'stem' or 'lemma'", parameter="word_forms"
+            )
+        if self.language is None:
+            return
+        languages_of(self.language)
+        if self.analyzer != "word" or not self.lowercase:
+            raise DataError(
+                "language is for words in lower case; it needs analyzer='word' and lowercase=True",
+                parameter="language",
+            )
 
     def _check_counts(self) -> None:
         for name in ("min_df", "max_df", "max_features", "n_features"):
@@ -478,12 +553,13 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if words is None:
             return
         if isinstance(words, str):
-            are_words = words == "english"
+            are_words = words == "english" or (words == "language" and self.language is not None)
         else:
             are_words = all(type(word) is str for word in words)
         if not are_words or (words and self.analyzer == "char"):
             raise DataError(
-                "stop_words must be 'english' or a list of words, and needs analyzer='word'",
+                "stop_words must be 'english', a list of words, or 'language' where a language is "
+                "set, and needs analyzer='word'",
                 parameter="stop_words",
             )
 

@@ -29,6 +29,7 @@ The rules are those of the scripts of the Extreme Classification Repository:
 from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.metrics.calibration import calibration_error, reliability
 from rembrandt.metrics.coverage import Decile, coverage_by_decile
+from rembrandt.metrics.hierarchical import hierarchical_scores
 from rembrandt.metrics.intervals import bootstrap
 from rembrandt.metrics.propensity import inverse_propensity, psp_at_k
 from rembrandt.metrics.ranking import ndcg_at_k, precision_at_k
@@ -47,6 +48,7 @@ __all__ = [
     "coverage_by_decile",
     "evaluate",
     "f1_scores",
+    "hierarchical_scores",
     "inverse_propensity",
     "largest_precision",
     "most_popular",

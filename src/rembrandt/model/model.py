@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.blend import Blend, log_frequencies_of
+from rembrandt.data.hierarchy import Hierarchy
 from rembrandt.data.labels import LabelIndex
 from rembrandt.data.views import Views
 from rembrandt.declarations import ModelSettings
@@ -47,6 +48,7 @@ class Model:
     text: TextFeatures | None = None
     titles: list[str] | None = None  # names that are shown for the labels, "" where there is none
     descriptions: list[str] | None = None
+    hierarchy: Hierarchy | None = None
 
     @property
     def n_labels(self) -> int:
@@ -101,6 +103,20 @@ class Model:
         return LabelIndex(self.classes.tolist(), self.titles, self.descriptions)
 
     @cached_property
+    def nodes(self) -> LabelIndex:
+        """The labels, followed by the groups above them that are not labels."""
+        if self.hierarchy is None or not self.hierarchy.groups:
+            return self.labels
+        groups = self.hierarchy.groups
+        no_texts = [""] * len(groups)
+        titles = self.titles
+        group_names = self.hierarchy.group_names
+        if titles is not None or group_names is not None:
+            titles = [*(titles or [""] * self.n_labels), *(group_names or no_texts)]
+        descriptions = self.descriptions and [*self.descriptions, *no_texts]
+        return LabelIndex([*self.classes.tolist(), *groups], titles, descriptions)
+
+    @cached_property
     def log_frequencies(self) -> Array:
         """Logarithm of the relative frequency of each label."""
         return log_frequencies_of(self.label_counts, self.n_train)
@@ -147,6 +163,15 @@ class Model:
         examples.
         """
         return inverse_propensity(self.label_counts, self.n_train, A, B)
+
+    def worth_of_nodes(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
+        """Return the same for labels and groups; a group has the examples of all labels below."""
+        if self.hierarchy is None:
+            return self.worth(A, B)
+        below = self.hierarchy.below[self.n_labels :, : self.n_labels]
+        group_counts = np.minimum(below @ self.label_counts.astype(np.float64), self.n_train)
+        counts = np.concatenate([self.label_counts, group_counts])
+        return inverse_propensity(counts, self.n_train, A, B)
 
     @property
     def has_label_vectors(self) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rembrandt import memory
 from rembrandt.blend import Blend
+from rembrandt.data.hierarchy import Hierarchy
 from rembrandt.data.labels import as_labels
 from rembrandt.declarations import ModelSettings
 from rembrandt.errors import ModelError, RembrandtError
@@ -48,6 +49,8 @@ def save_model(
     for name, texts in (("label_names", model.titles), ("label_descriptions", model.descriptions)):
         if texts is not None:
             arrays |= pack_strings(name, texts)
+    if model.hierarchy is not None:
+        arrays |= _named("hierarchy", _hierarchy_arrays(model.hierarchy))
     text_config = None
     if model.text is not None:
         text_config = model.text.to_config()
@@ -131,6 +134,7 @@ def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
         text=text,
         titles=_label_texts("label_names", arrays, n_labels),
         descriptions=_label_texts("label_descriptions", arrays, n_labels),
+        hierarchy=_hierarchy(_arrays_of("hierarchy", arrays), n_labels),
     )
 
 
@@ -169,6 +173,37 @@ def _label_texts(name: str, arrays: Arrays, n_labels: int) -> list[str] | None:
     if len(texts) != n_labels:
         raise ModelError(f"its {name} do not fit its labels")
     return texts
+
+
+def _hierarchy_arrays(hierarchy: Hierarchy) -> Arrays:
+    """Return a hierarchy as arrays."""
+    arrays: Arrays = {"children": hierarchy.children, "parents": hierarchy.parents}
+    arrays |= pack_strings("groups", hierarchy.groups)
+    arrays |= pack_strings("separator", [hierarchy.separator])
+    if hierarchy.group_names is not None:
+        arrays |= pack_strings("group_names", hierarchy.group_names)
+    return arrays
+
+
+def _hierarchy(arrays: Arrays, n_labels: int) -> Hierarchy | None:
+    """Return the hierarchy of a model, where it has one; a cycle in it is refused."""
+    if not arrays:
+        return None
+    groups = unpack_strings("groups", arrays)
+    group_names = None
+    if _arrays_of("group_names", arrays):
+        group_names = unpack_strings("group_names", arrays)
+        if len(group_names) != len(groups):
+            raise ModelError("the names of its groups do not fit its groups")
+    children = checked("children", arrays, (None,), "i", 0)
+    return Hierarchy(
+        n_labels,
+        groups,
+        children.astype(np.int64),
+        checked("parents", arrays, (len(children),), "i", 0).astype(np.int64),
+        group_names,
+        unpack_strings("separator", arrays)[0],
+    )
 
 
 def _named(part: str, arrays: Arrays) -> Arrays:

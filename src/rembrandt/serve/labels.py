@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rembrandt.data.labels import LabelIndex
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
 
+_MAX_CHILDREN = 100  # of a label, that are listed
 _MAX_RANKED_HITS = 2000  # matches that are ranked, from the most frequent labels on
 
 
@@ -22,12 +23,24 @@ class Labels:
         self._one_at_a_time = Lock()
         self.index: LabelIndex = classifier.model_.labels
         self.n_named = sum(map(bool, self.index.titles or ()))
+        self.nodes: LabelIndex = classifier.model_.nodes  # labels and groups above them
         self.counts = np.asarray(classifier.label_counts_)
         self.by_frequency = np.argsort(-self.counts, kind="stable")
 
     def document(self, column: int) -> dict[str, Any]:
-        """Return a label with its description as JSON."""
-        return self.index.detailed(column) | {"count": int(self.counts[column])}
+        """Return a label with its description as JSON, and what lies above and below it."""
+        document: dict[str, Any] = self.index.detailed(column)
+        document["count"] = int(self.counts[column])
+        hierarchy = self._classifier.model_.hierarchy
+        if hierarchy is not None:
+            parents = hierarchy.parents_of(column)
+            children = hierarchy.children_of(column)[:_MAX_CHILDREN]
+            document["parents"] = [self._node(node) for node in parents]
+            document["children"] = [self._node(node) for node in children]
+        return document
+
+    def _node(self, node: int) -> dict[str, Any]:
+        return self.nodes.named(node) | {"is_label": node < len(self.index)}
 
     def search(self, query: str, limit: int) -> list[int]:
         """Return labels whose name or title contains ``query``, the most frequent first.

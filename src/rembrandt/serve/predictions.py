@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.views import as_views
-from rembrandt.estimators.requests import prediction_model, rows_of
+from rembrandt.estimators.requests import checked_hierarchy, prediction_model, rows_of
 from rembrandt.explanations.explain import explain_labels
 from rembrandt.predict import Request, answer, assigned, is_blank
 from rembrandt.serve.errors import RequestError
@@ -90,7 +90,15 @@ def predict(jobs: Sequence[PredictJob]) -> list[Predictions | Exception]:
         include = None if request.include is None else tuple(request.include)
         # All labels are scored for many of them; a request for few does not wait for that.
         magnitude = request.top_k.bit_length() // 2
-        group = (id(job.served), bool(request.texts), include, tuple(request.exclude), magnitude)
+        group = (
+            id(job.served),
+            bool(request.texts),
+            include,
+            tuple(request.exclude),
+            request.hierarchy,
+            request.branches,
+            magnitude,
+        )
         groups[group].append(i)
     results: list[Predictions | Exception] = [[] for _ in jobs]
     for members in groups.values():
@@ -121,8 +129,12 @@ def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
     rows = _rows(jobs)
     model = prediction_model(served.classifier)
     k = max(job.request.top_k for job in jobs)
+    mode = checked_hierarchy(model, jobs[0].request.hierarchy)
+    if mode != "flat" and model.hierarchy is None:
+        raise RequestError(422, f"model {served.name!r} has no parents of labels")
+    allowed = _allowed(served, jobs[0].request, mode == "closed")
     with np.errstate(over="ignore", invalid="ignore"):  # checked below
-        ranked = answer(model, Request(rows, k, allowed=_allowed(served, jobs[0].request)))
+        ranked = answer(model, Request(rows, k, allowed=allowed, hierarchy=mode))
     is_empty = (ranked.labels < 0).all(axis=1)
     if (is_empty & ~is_blank(model, rows)).any():
         raise RequestError(
@@ -146,7 +158,7 @@ def _documents(
 ) -> Predictions:
     """Return the predictions of one job as JSON."""
     request = job.request
-    index = job.served.labels.index
+    index = job.served.labels.nodes
     is_kept = labels >= 0
     if request.min_probability is not None:
         is_kept &= probabilities >= request.min_probability
@@ -176,8 +188,12 @@ def _explain(
     columns: NDArray[np.int64],
     predictions: list[dict[str, Any]],
 ) -> None:
-    """Add an explanation to every prediction of a row."""
+    """Add an explanation to every label of a row; groups have none."""
     served = job.served
+    n_labels = len(served.labels.index)
+    is_label = columns < n_labels
+    predictions = [predictions[i] for i in np.flatnonzero(is_label).tolist()]
+    columns = columns[is_label]
     text = None
     if job.request.texts:
         text = job.request.texts[row]
@@ -237,13 +253,31 @@ def _number(served: ServedModel, key: str) -> int:
     )
 
 
-def _allowed(served: ServedModel, request: PredictRequest) -> NDArray[np.int64] | None:
-    """Return the columns to choose from, None for all."""
+def _allowed(
+    served: ServedModel, request: PredictRequest, with_groups: bool
+) -> NDArray[np.int64] | None:
+    """Return the columns to choose from, None for all; those of groups, too, if they count."""
+    if request.branches and served.classifier.model_.hierarchy is None:
+        raise RequestError(422, f"model {served.name!r} has no parents of labels")
     if request.include is None and not request.exclude:
         return None
-    allowed = np.full(len(served.labels.index), request.include is None)
-    allowed[[served.find(label) for label in request.include or ()]] = True
-    allowed[[served.find(label) for label in request.exclude]] = False
+    n_labels = len(served.labels.index)
+    allowed = np.full(len(served.labels.nodes), request.include is None)
+    allowed[_named(served, request.include or [], request.branches, with_groups)] = True
+    allowed[_named(served, request.exclude, request.branches, with_groups)] = False
+    if not with_groups:
+        allowed[n_labels:] = False
     if not allowed.any():
         raise RequestError(422, "no label is left: all included labels are excluded")
     return np.flatnonzero(allowed)
+
+
+def _named(
+    served: ServedModel, labels: list[str], branches: bool, with_groups: bool
+) -> NDArray[np.int64]:
+    """Return the columns of labels, or of their branches."""
+    nodes = [served.find(label, branches or with_groups) for label in labels]
+    hierarchy = served.classifier.model_.hierarchy
+    if branches and hierarchy is not None:
+        return hierarchy.branch(nodes)
+    return np.array(nodes, dtype=np.int64)

@@ -76,9 +76,12 @@ class ServedModel:
         """Return whether the folder still holds this version."""
         return _version(self.path) == self.version
 
-    def find(self, label: str) -> int:
-        """Return the column of the label with this name or title."""
-        column = self.labels.index.find(label)
+    def find(self, label: str, with_groups: bool = False) -> int:
+        """Return the column of the label with this name or title, or the number of the group."""
+        index = self.labels.index
+        if with_groups:
+            index = self.labels.nodes
+        column = index.find(label)
         if column is None:
             message = (
                 f"model {self.name!r} has no label {label!r}; search for it with GET "

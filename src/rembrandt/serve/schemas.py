@@ -1,7 +1,7 @@
 """Request and response bodies, as the OpenAPI description shows them."""
 
 import sys
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qs
 
 from pydantic import (
@@ -103,6 +103,17 @@ class PredictRequest(Body):
     )
     exclude: list[str] = Field(
         default=[], max_length=MAX_LABELS, fail_fast=True, description="Never predict these labels."
+    )
+    hierarchy: Literal["auto", "closed", "specific", "flat"] = Field(
+        default="auto",
+        description=(
+            "How the parents of labels count: closed adds them, specific leaves them out, flat "
+            "ignores them; auto is closed where the model has parents of labels."
+        ),
+    )
+    branches: bool = Field(
+        default=False,
+        description="Labels to include and exclude stand for all labels below them, too.",
     )
     explain: bool = Field(
         default=False, description="Return the contribution of each word to the log-odds."
@@ -241,11 +252,26 @@ class PredictResponse(BaseModel):
     predictions: list[list[Prediction]] = Field(description="For each text its labels, best first.")
 
 
+class Node(BaseModel):
+    """A label, or a group of labels that is not one itself."""
+
+    label: str
+    name: str
+    is_label: bool
+
+
 class Label(BaseModel):
     label: str
     name: str
     description: str = Field(description="What the label means; empty if that was not given.")
     count: int = Field(description="Number of training examples.")
+    parents: list[Node] = Field(
+        default=[], description="What lies above; only if the model has parents of labels."
+    )
+    children: list[Node] = Field(
+        default=[],
+        description="The first labels below; only if the model has parents of labels.",
+    )
 
 
 class LabelsResponse(BaseModel):

@@ -28,6 +28,13 @@ from rembrandt.predict import Request, answer
 from rembrandt.progress import Report, silent
 
 LEVEL = 0.95  # of the confidence intervals
+_SET_MEASURES = (
+    "micro_f1",
+    "macro_f1",
+    "hierarchical_precision",
+    "hierarchical_recall",
+    "hierarchical_f1",
+)
 N_MAPPED = 20_000  # labels on the map; with MAX_NAME_BYTES it keeps the page below 5 MB
 N_NEIGHBOURS = 6  # of each label on the map
 N_EXTREMES = 12  # best and worst labels
@@ -99,7 +106,7 @@ def gather(
         "metrics": metrics,
         "level": LEVEL,
         "largest": measured.largest,
-        "f1": {name: measured.model[name] for name in ("micro_f1", "macro_f1")},
+        "f1": {name: measured.model[name] for name in _SET_MEASURES if name in measured.model},
         "deciles": measured.decile_documents(),
         "calibration": _calibration(measured),
         "spectrum": _spectrum(classifier),

@@ -112,7 +112,10 @@ const largest = data.largest["p@5"];
 const ceiling = largest < 1 ? `P@5 can be ${percent(largest, 1)} at most here, because examples have too few labels.` : "";
 section("measures", "Measures", "Measures",
   "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more. R@k: fraction of the true labels that are among the first k. F1@k: the harmonic mean of precision and recall. " +
-  ceiling + ` Of the labels that reach the threshold, micro-F1 is ${percent(data.f1.micro_f1)} and macro-F1 ${percent(data.f1.macro_f1)}.`,
+  ceiling + ` Of the labels that reach the threshold, micro-F1 is ${percent(data.f1.micro_f1)} and macro-F1 ${percent(data.f1.macro_f1)}.` +
+    (data.f1.hierarchical_f1 === undefined
+      ? ""
+      : ` With all labels above them, precision is ${percent(data.f1.hierarchical_precision)}, recall ${percent(data.f1.hierarchical_recall)} and F1 ${percent(data.f1.hierarchical_f1)}.`),
   make("div", { class: "grid" },
     make("div", { class: "card" }, key(["first", "this model, with its confidence interval"], ["second", "most popular labels"]), intervals()),
     make("div", { class: "card" }, table("Measures", ["measure", "this model", "interval", "most popular"],

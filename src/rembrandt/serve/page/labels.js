@@ -75,14 +75,23 @@ async function draw(page, selected) {
 }
 
 /** What a label is, how often it was seen, and the labels nearest to it; `links` follow the count. */
-export const labelDetails = ({ label, name, description, count, neighbors }, ...links) => [
+export const labelDetails = ({ label, name, description, count, neighbors, parents, children }, ...links) => [
   h("h2", null, name),
   label === name ? "" : h("p", { class: "quiet id" }, label),
   description ? h("p", { class: "about" }, description) : "",
   h("p", { class: "facts" }, counted(count, "training example"), ...links),
+  ...nodeList("Above", parents),
+  ...nodeList("Below", children),
   h("h3", null, "Nearest labels ", h("span", { class: "quiet" }, "by cosine")),
   neighborList(neighbors),
 ];
+
+/** What lies above or below a label; nothing where the model has no parents of labels. */
+function nodeList(title, nodes) {
+  if (!nodes?.length) return [];
+  const items = nodes.map((node) => h("li", null, node.is_label ? h("a", { href: labelLink(node.label) }, nameOf(node)) : nameOf(node)));
+  return [h("h3", null, title), h("ul", { class: "nodes" }, items)];
+}
 
 function neighborList(neighbors) {
   if (!neighbors.length) return h("p", { class: "hint" }, "This label has no neighbours: its vector is zero.");
