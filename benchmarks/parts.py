@@ -31,6 +31,7 @@ from benchmarks.results import write_json
 from rembrandt import RembrandtClassifier, blend
 from rembrandt.blend import Blend, Candidates, collect, log_frequencies_of
 from rembrandt.data.examples import Examples
+from rembrandt.data.ordering import in_canonical_order
 from rembrandt.data.rows import as_rows
 from rembrandt.errors import DataError
 from rembrandt.fitting import fit_part
@@ -206,9 +207,8 @@ def chosen(result: dict[str, Any], constants: Constants) -> dict[str, Any]:
 
 def _examples(part: PreparedPart) -> Examples:
     X, Y = as_csr(part.X, np.float32), as_csr(part.Y)
-    return Examples(
-        as_rows(X), Y, np.arange(Y.shape[1]), bool(np.diff(Y.indptr).max(initial=0) <= 1)
-    )
+    is_multiclass = bool(np.diff(Y.indptr).max(initial=0) <= 1)
+    return in_canonical_order(Examples(as_rows(X), Y, np.arange(Y.shape[1]), is_multiclass))
 
 
 def _stacked(blocks: list[sparse.csr_array]) -> sparse.csr_array:

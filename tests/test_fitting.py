@@ -17,6 +17,7 @@ from sklearn.metrics import f1_score, log_loss
 from rembrandt import RembrandtClassifier, memory
 from rembrandt.blend import LIST_LENGTH, Blend
 from rembrandt.data.convert import convert
+from rembrandt.data.ordering import row_hashes
 from rembrandt.data.rows import as_rows
 from rembrandt.declarations import PART_NAMES, ModelSettings
 from rembrandt.engines.backend import backend_for
@@ -174,7 +175,8 @@ class TestAlgorithm3:
         [part] = classifier.model_.parts.values()
         # Line by line with dense matrices: the eigenvectors of YᵀX(XᵀX + λI)⁻¹XᵀY, and the
         # regression on YV. The rows that stop the decoder have no weight in the embedding.
-        X1, Y = np.hstack([X, np.ones((len(X), 1))]), np.eye(6)[y]
+        order = np.argsort(row_hashes(examples(X, np.eye(6)[y])), kind="stable")
+        X1, Y = np.hstack([X, np.ones((len(X), 1))])[order], np.eye(6)[y[order]]
         stopping = stopping_rows(sparse.csr_array(Y), None, True, 0)
         X1, Y = np.delete(X1, stopping, axis=0), np.delete(Y, stopping, axis=0)
         gram = X1.T @ X1

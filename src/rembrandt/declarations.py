@@ -14,8 +14,7 @@ from rembrandt.parts.centroids.settings import CentroidSettings
 from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
 from rembrandt.parts.embedding.settings import EmbeddingSettings
 from rembrandt.parts.encoder.settings import PRESETS as ENCODER_PRESETS
-from rembrandt.parts.encoder.settings import EncoderSettings
-from rembrandt.parts.encoder.text_encoder import name_of
+from rembrandt.parts.encoder.settings import EncoderSettings, name_of
 from rembrandt.parts.names.settings import PRESETS as NAME_PRESETS
 from rembrandt.parts.names.settings import NameSettings
 from rembrandt.parts.trees.settings import PRESETS as TREE_PRESETS

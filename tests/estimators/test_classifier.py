@@ -9,6 +9,7 @@ from sklearn.metrics import f1_score
 
 from rembrandt import RembrandtClassifier
 from rembrandt.blend import Blend
+from rembrandt.data.ordering import in_canonical_order
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.requests import rows_of, top_columns
 from rembrandt.fitting import fit_model
@@ -377,7 +378,7 @@ class TestPresets:
         X, Y = words(150, 30, 200)
         small = None if preset == "fast" else EmbeddingSettings(n_random_features=20, max_epochs=2)
         fitted = RembrandtClassifier(preset=preset, embedding=small, random_state=0).fit(X, Y)
-        data = examples(X, Y)
+        data = in_canonical_order(examples(X, Y))
         settings = resolve(fitted.get_params(deep=False), data)
         result = search(data, settings, varies=preset == "best")
         expected = fit_model(data, result.settings, result.learned)

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
+from rembrandt.linalg import bisection, selection
 from rembrandt.linalg.bisection import MAX_CHANGED_SHARE, MAX_ROUNDS, bisect
-from rembrandt.linalg.bisection import _nearest as nearest_half
 from rembrandt.linalg.cluster_search import choose_clusters, merge_best, paired_scores
 from rembrandt.linalg.kmeans import _nearest, _sample, cluster_means, kmeans
 
@@ -53,7 +53,14 @@ def test_every_cut_makes_halves_of_the_last_ones():
     assert_array_equal(bisect(X, 0), np.zeros(53))
 
 
-def test_of_equal_rows_the_first_are_in_the_half():
+def test_of_equal_rows_the_first_are_in_the_half(monkeypatch):
+    monkeypatch.setattr(bisection, "nth_smallest", selection.nth_smallest.py_func)
+
+    def nearest_half(nearness, n_left):
+        marked = np.zeros(len(nearness), dtype=np.bool_)
+        bisection._mark_nearest.py_func(nearness, n_left, np.empty_like(nearness), marked)
+        return marked
+
     nearness = np.array([1, 3, 2, 2, 0, 2], np.float32)
     for n_left, expected in ((1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (5, [0, 1, 2, 3, 5])):
         assert np.flatnonzero(nearest_half(nearness, n_left)).tolist() == expected

@@ -7,7 +7,7 @@ import pytest
 from rembrandt import RembrandtClassifier, load
 from rembrandt.errors import OutputExistsError
 from rembrandt.metrics.intervals import wilson
-from rembrandt.model.card import MARKER, _encoder_limits, notes_in
+from rembrandt.model.card import MARKER, notes_in
 
 TEXTS = [f"{kind} number{i % 9} recipe" for i in range(150) for kind in ("bread", "cake")]
 LABELS = [[kind, "food"] for _ in range(150) for kind in ("`bread`", "cake")]
@@ -33,16 +33,6 @@ def test_the_card_has_data_figures_with_intervals_and_limits(fitted, tmp_path):
     assert "others are never predicted" in card and "`'bread'`" in card
     same = load(tmp_path / "model")
     assert same.predict_labels(["cake"]) == fitted.predict_labels(["cake"])
-
-
-def test_the_card_names_encoders_and_their_licences():
-    facts = {"encoder": "org/net", "included": True, "licence": "apache-2.0"}
-    assert _encoder_limits(facts) == [
-        "It contains weights of the encoder `org/net`, which has the licence `apache-2.0`."
-    ]
-    assert "does not state" in _encoder_limits(facts | {"licence": ""})[0]
-    assert "needs the encoder `org/net`" in _encoder_limits(facts | {"included": False})[0]
-    assert _encoder_limits({"rank": 3}) == []
 
 
 def test_notes_of_people_are_kept(fitted, tmp_path):

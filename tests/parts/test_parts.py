@@ -337,8 +337,6 @@ class TestTunedEncoder(OfTexts, PartContract):
     settings = encoder_settings().with_defaults()
     least_precision = 0.7
     device_tolerance = 1e-3
-    # Their weights were drawn, and are not the same.
-    has_equal_scores = False
 
 
 class TestFrozenEncoder(OfTexts, PartContract):

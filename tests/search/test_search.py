@@ -405,7 +405,7 @@ class TestDecision:
             silent=(),
             refused=lambda settings: False,
         ):
-            def fit(_, name, model_settings, __):
+            def fit(_, name, model_settings, *__):
                 part_settings = model_settings.parts[name].settings
                 if refused(part_settings):
                     raise MemoryError("no room")

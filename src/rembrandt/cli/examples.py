@@ -27,6 +27,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "info": ("rembrandt info model",),
     "map": ("rembrandt map model --output map.png --labels 1000",),
     "report": ("rembrandt report model test.csv --output report.html",),
+    "suggest": ("rembrandt suggest model new.txt --output next.csv",),
+    "compile": ("rembrandt compile",),
     "serve": ("rembrandt serve model --port 8080",),
     "data list": ("rembrandt data list",),
     "data get": ("rembrandt data get pubmed-mesh",),

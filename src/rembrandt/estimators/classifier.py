@@ -873,6 +873,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         examples, _ = searching._read(
             data.inputs, lambda: dataset_targets(data), data.weights, report
         )
+        examples = in_canonical_order(examples)
         settings = resolve(searching.get_params(deep=False), examples)
         backend = backend_for(self.device, examples.X)
         return searching._search(examples, settings, backend, report, watch)
@@ -1127,14 +1128,15 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         settings: ModelSettings | None = None,
     ) -> None:
         """Search, and fit the model to all examples."""
-        data = in_canonical_order(data)
+        given = data
+        data = in_canonical_order(given)
         backend = backend_for(self.device, data.X)
         resolved = settings
         is_given = settings is not None
         if resolved is None:
             resolved = resolve(self.get_params(deep=False), data)
         if checkpoints is not NO_CHECKPOINTS:
-            checkpoints.begin(self._fingerprint(data))
+            checkpoints.begin(self._fingerprint(given))
         with backend.session():
             result = checkpoints.stage(
                 "settings",

@@ -17,6 +17,8 @@ def as_input(X: Any) -> Any:
     """
     if isinstance(X, tuple) and not any(isinstance(block, str) for block in X):
         return tuple(as_input(block) for block in X) if any(map(_is_block, X)) else X
+    if is_sparse(X):
+        return X  # some are mappings
     if X is None or isinstance(X, Mapping | Set | Iterator | int | float):
         kind = "None" if X is None else f"a {type(X).__name__}"
         raise DataError(
@@ -35,6 +37,8 @@ def as_input(X: Any) -> Any:
 
 
 def _is_block(block: Any) -> bool:
+    if is_sparse(block):
+        return False
     return is_lazy_column(block) or isinstance(block, Mapping | Set | Iterator)
 
 

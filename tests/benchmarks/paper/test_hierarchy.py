@@ -190,7 +190,9 @@ def test_missing_files_and_labels(tmp_path):
 
 
 def test_lines_are_counted_across_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 16))
+    monkeypatch.setattr(
+        "rembrandt.data.compressed.line_chunks.__defaults__", (lambda *_: None, 16, None)
+    )
     path = writing.write(
         tmp_path, "tree.txt", b"".join(b"%d %d\n" % (i, i + 1) for i in range(50)) + b"oops\n"
     )

@@ -55,6 +55,8 @@ def test_a_saved_model_has_its_encoder(tuned, tmp_path):
     new = ["blue pear", "red train", "something else"]
     expected = tuned.decision_function(new)
     tuned.save(tmp_path / "model")
+    card = (tmp_path / "model/README.md").read_text(encoding="utf-8")
+    assert "fine-tuned" in card and "its licence: bsd-3-clause" in card
     again = load(tmp_path / "model")
     assert_array_equal(again.decision_function(new), expected)
     assert again.settings_ == tuned.settings_

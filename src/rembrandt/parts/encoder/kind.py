@@ -23,11 +23,10 @@ from rembrandt.parts.encoder.fit import (
 from rembrandt.parts.encoder.head import names_of_labels
 from rembrandt.parts.encoder.memory import expected_tokens, host_bytes, training_bytes
 from rembrandt.parts.encoder.part import EncoderPart
-from rembrandt.parts.encoder.settings import PRESETS, EncoderSettings
+from rembrandt.parts.encoder.settings import PRESETS, EncoderSettings, name_of
 from rembrandt.parts.encoder.text_encoder import (
     GivenEncoder,
     TextEncoder,
-    name_of,
 )
 from rembrandt.parts.protocol import Choice, Fitting, Part, PartKind, Update, Updated
 

@@ -27,6 +27,19 @@ class EncoderName(Kind):
         return ["a name", "a folder", "an object with encode(list of str)"]
 
 
+def name_of(encoder: Any) -> str:
+    """Return the name of an encoder: its attribute ``name``, or the name of its class; a name as it
+    is.
+    """
+    if isinstance(encoder, str):
+        return encoder
+    name = getattr(encoder, "name", None)
+    if isinstance(name, str):
+        return name
+    kind = type(encoder)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 @dataclass(frozen=True, repr=False)
 class EncoderSettings(PartSettings):
     """Settings of the encoder.

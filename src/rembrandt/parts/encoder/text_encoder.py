@@ -249,16 +249,3 @@ def checked_vectors(vectors: Any, n_texts: int, encoder: TextEncoder | None = No
 def key_of(digest: str, max_tokens: int) -> str:
     """Return a checksum of a network and of the number of tokens that it reads."""
     return hashlib.sha256(f"{digest} {max_tokens}".encode()).hexdigest()
-
-
-def name_of(encoder: Any) -> str:
-    """Return the name of an encoder: its attribute ``name``, or the name of its class; a name as it
-    is.
-    """
-    if isinstance(encoder, str):
-        return encoder
-    name = getattr(encoder, "name", None)
-    if isinstance(name, str):
-        return name
-    kind = type(encoder)
-    return f"{kind.__module__}.{kind.__qualname__}"
