@@ -85,7 +85,7 @@ def wrong_commands(
             ["tune", folder / "absent.tsv", "--threshold", "best"],
             ["'best'", "'micro'", "(option --threshold)"],
         ),
-        (["fit", train, *new], [str(train), "--text", "title, body, tags"]),
+        (["fit", train, *new], [str(train), "--label-separator", "'|'"]),
         (
             ["fit", train, *new, "--text", "headline", "--labels", "tags"],
             [str(train), "headline", "title"],

@@ -114,7 +114,7 @@ def test_clusters_are_chosen_until_they_hold_enough(wanted):
     bounds = rng.standard_normal((20, 13))
     sizes = rng.integers(0, 4, 13)
     visits = np.zeros((20, 13), bool)
-    choose_clusters(bounds, sizes, wanted, visits)
+    choose_clusters(bounds, sizes, wanted, np.empty(13, dtype=np.int64), visits)
     for row, visited in zip(bounds, visits, strict=True):
         expected, n_labels = [], 0
         for q in np.argsort(-row):

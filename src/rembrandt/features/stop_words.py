@@ -1,6 +1,6 @@
 """Words of some languages that say nothing of what a text is about."""
 
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from functools import lru_cache
 
 _LISTS = {
     "de": """
@@ -70,8 +70,15 @@ _LISTS = {
         vara varför vart vem vi vid vilken än är åt över
     """,
 }
-# Articles, pronouns, prepositions, conjunctions and auxiliary verbs, by language.
-STOP_WORDS: dict[str, frozenset[str]] = {
-    "en": ENGLISH_STOP_WORDS,
-    **{code: frozenset(words.split()) for code, words in _LISTS.items()},
-}
+
+
+@lru_cache
+def stop_words_of(language: str) -> frozenset[str]:
+    """Return articles, pronouns, prepositions, conjunctions and auxiliary verbs of a language; none
+    where there is no list.
+    """
+    if language == "en":
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # loads much
+
+        return frozenset(ENGLISH_STOP_WORDS)
+    return frozenset(_LISTS.get(language, "").split())

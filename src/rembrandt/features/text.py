@@ -19,6 +19,7 @@ from rembrandt.features.languages import (
     languages_of,
     warn_if_other_packages,
 )
+from rembrandt.features.stop_words import stop_words_of
 from rembrandt.linalg.sparse import is_sparse
 from rembrandt.progress import Report, silent
 from rembrandt.scikit import BaseEstimator, TransformerMixin, check_is_fitted
@@ -493,9 +494,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         if self.stop_words is None or self.stop_words == "language":
             return None
         if self.stop_words == "english":
-            from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-            return frozenset(ENGLISH_STOP_WORDS)
+            return stop_words_of("en")
         return frozenset(map(composed, self.stop_words))
 
     def _ngram_range(self) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from rembrandt.features.languages import STEMMERS, languages_module
-from rembrandt.features.stop_words import STOP_WORDS
+from rembrandt.features.stop_words import stop_words_of
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class WordForms:
         self.kind = kind
         self.stop_words: frozenset[str] = frozenset()
         if without_stop_words:
-            self.stop_words = STOP_WORDS.get(code, frozenset())
+            self.stop_words = stop_words_of(code)
         self._reset()
 
     def _reset(self) -> None:
