@@ -19,7 +19,7 @@ from rembrandt.model.folder import CARD_FOR_PEOPLE
 from rembrandt.model.model import Model
 from rembrandt.storage.files import read_bounded
 
-MARKER = "<!-- Everything above this line is written anew when the model is saved. -->"
+MARKER = "<!-- Everything above this line is replaced when the model is saved. -->"
 
 _MAX_CARD_BYTES = 1 << 20  # of a card with the notes of people
 _FEW_EXAMPLES = 5  # of a label that is learned poorly
