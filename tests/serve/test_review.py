@@ -1,5 +1,6 @@
 """Review on the page, in a real browser: what is accepted, rejected and added is kept."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,53 @@ def test_files_are_read_and_answers_are_downloaded(page: Any, tmp_path: Path) ->
     copy.write_bytes(Path(download.value.path()).read_bytes())
     answers = read_corrections(copy)
     assert [answer.text for answer in answers][1] == "=SUM(A1)"
+    assert [set(answer.labels) for answer in answers] == [{"label 1"}, {"label 2"}]
     assert "label 1" in read(copy).label_ids
+
+
+def test_a_search_does_not_outlive_the_label_that_it_added(
+    page: Any, documents: Dataset, corrections: Path
+) -> None:
+    start(page, (documents.texts or [])[:2])
+    searches: list[str] = []
+    page.on("request", lambda sent: searches.append(sent.url) if "/v1/labels" in sent.url else None)
+    page.clock.install()
+    page.clock.pause_at(time.time() + 3600)  # what waits for a pause in typing waits on
+    for number in (1, 2):
+        page.get_by_label("Add a label", exact=True).fill(f"label {number}")
+        page.keyboard.press("Enter")
+        until(lambda wanted=f"label {number}": wanted in checked(page))
+        page.get_by_role("button", name="Save and next").click()
+        saved(page, number)
+    page.clock.run_for(10_000)
+    page.get_by_role("button", name="Back").click()  # whatever was started has ended
+    until(lambda: page.locator(".sheet .reading").get_attribute("aria-label") == "Text 1")
+    assert len(searches) == 2
+    assert page.locator(".texts .saved").count() == 2
+    first, second = read_corrections(corrections)
+    assert "label 1" in first.labels and "label 1" not in second.labels
+
+
+def test_labels_that_arrive_late_are_not_added_to_the_next_text(
+    page: Any, documents: Dataset, corrections: Path
+) -> None:
+    start(page, (documents.texts or [])[:2])
+    held: list[Any] = []
+    page.route("**/v1/labels?*", lambda route: held.append(route), times=1)
+    page.get_by_label("Add a label", exact=True).fill("of the first")
+    page.keyboard.press("Enter")
+    until(lambda: page.locator(".adding").count() == 1 and bool(held))
+    page.get_by_role("button", name="Save and next").click()
+    saved(page, 1)
+    with page.expect_event("requestfinished", lambda sent: "/v1/labels" in sent.url):
+        held[0].continue_()
+    page.get_by_label("Add a label", exact=True).fill("of the second")
+    page.keyboard.press("Enter")
+    until(lambda: "of the second" in checked(page))
+    assert "of the first" not in checked(page)
+    page.get_by_role("button", name="Save and next").click()
+    saved(page, 2)
+    assert all("of the first" not in answer.labels for answer in read_corrections(corrections))
 
 
 def test_a_failure_is_shown_and_nothing_is_marked_as_saved(

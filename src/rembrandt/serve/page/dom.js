@@ -53,12 +53,15 @@ export function withArrowKeys(list, selector) {
   return list;
 }
 
+/** Do work once calls have paused; `cancel` drops what is waiting. */
 export function debounce(work, pause) {
   let timer;
-  return () => {
+  const later = () => {
     clearTimeout(timer);
     timer = setTimeout(work, pause);
   };
+  later.cancel = () => clearTimeout(timer);
+  return later;
 }
 
 export function showError(message) {

@@ -303,8 +303,12 @@ class Desk {
     const list = withArrowKeys(h("ul", { class: "found" }), "button");
     let request = null;
     let takesFirst = false; // Enter was pressed, perhaps before the labels have arrived
+    const { item } = this.queue;
+    const isShown = () => input.isConnected && this.queue.item === item; // later answers would add to another text
     const find = async () => {
+      later.cancel();
       request?.abort();
+      if (!isShown()) return;
       const text = input.value.trim();
       if (!text) {
         list.replaceChildren();
@@ -313,17 +317,21 @@ class Desk {
       const controller = (request = new AbortController());
       try {
         const { labels } = await api.labels(text, MATCHES, controller.signal);
+        if (!isShown()) return;
         const isKnown = labels.some((match) => [match.label, match.name].some((known) => known.toLowerCase() === text.toLowerCase()));
         const entries = labels.map((match) => this.option(match, h("span", { class: "name" }, match.name, match.label === match.name ? null : h("small", { class: "id" }, match.label)), formatCount(match.count)));
         if (!isKnown) entries.push(this.option({ label: text, name: text }, h("span", { class: "name" }, `“${text}”`), "new label"));
         list.replaceChildren(...entries);
-        if (takesFirst) entries[0].querySelector("button").click();
+        if (takesFirst && !this.saving) entries[0].querySelector("button").click();
       } catch (error) {
         if (error.name !== "AbortError") showError(error.message);
       }
     };
-    input.addEventListener("input", () => { takesFirst = false; });
-    input.addEventListener("input", debounce(find, 120));
+    const later = debounce(find, 120);
+    input.addEventListener("input", () => {
+      takesFirst = false;
+      later();
+    });
     input.addEventListener("keydown", (event) => {
       if (event.key === "ArrowDown") {
         event.preventDefault();
@@ -334,7 +342,8 @@ class Desk {
         find();
       } else if (event.key === "Escape") {
         input.value = "";
-        list.replaceChildren();
+        takesFirst = false;
+        find();
         this.verdicts.querySelector(".label")?.focus();
       }
     });
