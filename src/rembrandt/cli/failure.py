@@ -117,6 +117,9 @@ def explained(options: Mapping[str, str]) -> Iterator[None]:
             line = with_options(memory.ran_out(error), _lowering(options), options)
             raise _exit(f"error: {line}", FAILED) from error
         except OSError as error:
+            if error.filename is None:
+                # It may be about standard output, which would be written again at the end.
+                discard_output()
             file = f"{error.filename}: " if error.filename else ""
             line = str(RembrandtError(f"{file}{error.strerror or error}"))
             raise _exit(f"error: {line}", FAILED) from error
