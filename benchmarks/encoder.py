@@ -171,7 +171,9 @@ def fit_model(
         part = classifier.model_.parts["encoder"]
         cost["encoder"] = part.facts()
         cost["max_tokens"] = part.encoder.max_tokens
-        cost["estimated_gigabytes"] = estimated_gigabytes(settings, train, part)
+        cost["estimated_gigabytes"] = None
+        if part.is_tuned:
+            cost["estimated_gigabytes"] = estimated_gigabytes(settings, train, part)
     return classifier, cost
 
 
