@@ -199,8 +199,8 @@ class Hierarchy:
     @cached_property
     def strictly_above(self) -> sparse.csr_array:
         """For each node, all nodes above it."""
-        own = sparse.eye_array(self.n_nodes, dtype=np.int8, format="csr")
-        links = sparse.csr_array(self.above - own)
+        identity = sparse.eye_array(self.n_nodes, dtype=np.int8, format="csr")
+        links = sparse.csr_array(self.above - identity)
         links.eliminate_zeros()
         return links
 
