@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 export REMBRANDT_DATA ?= $(abspath ../shared/data)
 DEVICE ?= cpu
 # Rooms whose types are checked strictly.
-STRICT := $(addprefix src/rembrandt/,declarations.py planning.py fitting.py blend.py search parts model)
+STRICT := $(addprefix src/rembrandt/,declarations.py planning.py fitting.py candidates.py blend.py search parts model)
 # Test processes that run in parallel, with one thread each.
 WORKERS ?= 2
 

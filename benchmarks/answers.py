@@ -24,7 +24,8 @@ from benchmarks.real_sets import FOLDER, cpu_seconds, load
 from rembrandt import RembrandtClassifier
 from rembrandt.estimators.requests import rows_of
 from rembrandt.metrics import calibration_error, evaluate, reliability
-from rembrandt.predict import Request, all_probabilities, answer, is_blank
+from rembrandt.predict import Request, all_probabilities, answer
+from rembrandt.probabilities import is_blank
 
 SETS = (
     "bibtex",

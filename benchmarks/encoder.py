@@ -8,7 +8,8 @@ For each set: the default preset with the encoder (`encoder`), the same without 
 an encoder with one output a label as a user would write it (`plain`). Models are fitted to all
 training rows, saved, and loaded again in a new process. Test rows are read once by each model.
 `--trial` fits to nine tenths of the training rows and measures on the others, for choices; it reads
-no test rows. REMBRANDT_ENCODER names the folder of the encoder; one whose word embeddings are
+no test rows. A set may be one of `benchmarks.variants`, such as "mesh, part".
+REMBRANDT_ENCODER names the folder of the encoder; one whose word embeddings are
 stored as int8 with a scale for each row (`model.small.safetensors`) is accepted too.
 """
 
@@ -31,6 +32,8 @@ import numpy as np
 from benchmarks.plain_encoder import fit_plain
 from benchmarks.real_sets import FOLDER, load_part
 from benchmarks.results import machine, write_json
+from benchmarks.variants import VARIANTS
+from benchmarks.variants import load as load_variant
 from rembrandt import RembrandtClassifier, load
 from rembrandt.data.dataset import Dataset
 from rembrandt.data.label_names import read_label_names
@@ -83,7 +86,11 @@ class Stages:
 
 def read_set(name: str, part: str, rows: int | None, seed: int = 0) -> Dataset:
     """Return a part of a set, or some rows of it, with the names of its labels."""
-    data = load_part(name, part)
+    if name in VARIANTS:
+        train, test = load_variant(name, FOLDER)
+        data = train if part == "train" else test
+    else:
+        data = load_part(name, part)
     if name in NAMES and (FOLDER / NAMES[name]).is_file():
         data = replace(data, label_names=read_label_names(FOLDER / NAMES[name]))
     if rows is None or rows >= data.n_examples:
@@ -279,7 +286,7 @@ def run_plain(
         train.Y,
         list(test.texts),
         encoder,
-        arguments.device,
+        arguments.device.split(",")[0],
         arguments.seed,
         epochs=arguments.epochs,
     )
@@ -323,12 +330,17 @@ def main(arguments: argparse.Namespace) -> list[dict[str, Any]]:
                 row = {"set": name, "model": model, "rows": train.n_examples} | row
                 row |= {"device": arguments.device, "machine": machine(arguments.device)}
                 row |= chosen(arguments, "start", "epochs")
-                stem = "-".join([name, model, *map(str, chosen(arguments, "tag").values())])
+                stem = "-".join([file_stem(name, model), *chosen(arguments, "tag").values()])
                 write_json(arguments.out / f"{stem}.json", row)
                 np.savez_compressed(arguments.out / f"{stem}.npz", hits=hit.astype(bool))
                 print(f"  {model}: {figures(row)}", flush=True)
                 rows.append(row)
     return rows
+
+
+def file_stem(name: str, model: str) -> str:
+    """Return the name of the files with the results of a model on a set, without their ending."""
+    return f"{name.replace(', ', '-')}-{model}"
 
 
 def figures(row: dict[str, Any]) -> str:

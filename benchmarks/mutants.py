@@ -53,6 +53,7 @@ class Mutant:
     start: int
     stop: int
     text: str
+    lines: range  # of the statement; only its head if it has a body
 
     def applied(self, source: bytes) -> bytes:
         """Return the source with the change."""
@@ -81,6 +82,7 @@ class _Finder:
     def __init__(self, file: str, source: bytes) -> None:
         self.file = file
         self.source = source
+        self.lines = range(0)
         self.starts = [0]
         for line in source.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
@@ -97,6 +99,8 @@ class _Finder:
         """Mutants of a node and of those below it."""
         if isinstance(node, UNCHANGED):
             return
+        if isinstance(node, ast.stmt):
+            self.lines = _lines(node)
         yield from self._mutants_of(node)
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list"):
@@ -160,7 +164,7 @@ class _Finder:
             return  # a comment stands between the operands
         start = self._stop(left) + len(code[:at].encode())
         line = self._line(start)
-        yield Mutant(self.file, kind, line, start, start + len(symbol), replacement)
+        yield self._mutant(kind, line, start, start + len(symbol), replacement)
 
     def _axis(self, node: ast.expr) -> Iterator[Mutant]:
         if isinstance(node, ast.Constant) and node.value in (0, 1):
@@ -177,10 +181,13 @@ class _Finder:
             stop = self._stop(node)
             start = stop - len(name)
             opposite = OPPOSITE_NAMES[name]
-            yield Mutant(self.file, "min and max", self._line(start), start, stop, opposite)
+            yield self._mutant("min and max", self._line(start), start, stop, opposite)
 
     def _replaced(self, kind: str, node: ast.expr, text: str) -> Mutant:
-        return Mutant(self.file, kind, node.lineno, self._start(node), self._stop(node), text)
+        return self._mutant(kind, node.lineno, self._start(node), self._stop(node), text)
+
+    def _mutant(self, kind: str, line: int, start: int, stop: int, text: str) -> Mutant:
+        return Mutant(self.file, kind, line, start, stop, text, self.lines)
 
     def _text(self, node: ast.AST) -> str:
         return self.source[self._start(node) : self._stop(node)].decode()
@@ -193,6 +200,15 @@ class _Finder:
 
     def _line(self, position: int) -> int:
         return self.source.count(b"\n", 0, position) + 1
+
+
+def _lines(node: ast.stmt) -> range:
+    """Return the lines of a statement that are executed with it."""
+    last = node.end_lineno or node.lineno
+    body = getattr(node, "body", None)
+    if body:
+        last = max(node.lineno, body[0].lineno - 1)
+    return range(node.lineno, last + 1)
 
 
 def _is_text(node: ast.AST) -> bool:

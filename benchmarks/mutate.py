@@ -1,42 +1,46 @@
 """How many small mistakes would the tests notice?
 
-python -m benchmarks.mutate [--count 200] [--seed 0] [--only PART,...] [--output FILE]
+python -m benchmarks.mutate [--count 200] [--seed 0] [--only PART,...] [--minutes M] [--output FILE]
 
 Takes mutants of the numerical code at random: comparisons, signs, axes, numbers that are off by
 one, dropped terms, minima that are maxima. Kinds have equal shares as far as there are enough. For
-each mutant the tests of its own room run in a copy of the tree, with compiled kernels of their own,
-until one fails. A mutant is caught when a test fails within two minutes of processor time. One that
+each mutant the tests of its own room run in a copy of the tree, quick files first, until one fails.
+Kernels are compiled only where a mutant changes them. A mutant is caught when a test fails within two minutes of processor time. One that
 hangs counts as caught where the tests alone need less than half of that.
 
 Mutants that survive are listed. Some of them cannot be noticed, because they change how long
 something takes or which of two equal numbers is taken. --only takes files by parts of their names.
-With --output the results are appended to a file, and a later run continues after them.
+With --output the results are appended to a file, and a later run continues after them. With
+--minutes no mutant is begun after so much processor time.
 """
 
 import argparse
-import contextlib
 import json
+import math
 import os
 import random
-import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.mutants import KINDS, Mutant, mutants
+from benchmarks.mutate_tests import file_of
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = "src/rembrandt"
 LIMIT = 120  # seconds of processor time for the tests of one mutant
-WAIT_SHARE = 10  # on a busy machine a second of processor time may take this many
+# A process that takes longer than this many times its tests hangs, with a time to compile kernels.
+PATIENCE = 4
+COMPILING = 20  # seconds
+WAIT_SHARE = 20  # on a busy machine a second of processor time may take this many
 MEMORY = 6 << 30
+NOT_RUN = (3, 4, 5)  # pytest has an error of its own, does not understand, or finds no test
 # The tests of each file, the first entry that is the beginning of its name; the quickest first.
 TESTS: dict[str, tuple[str, ...]] = {
     "linalg/hinge.py": ("tests/linalg/test_hinge.py", "tests/parts/test_trees.py"),
@@ -52,10 +56,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/linalg/test_validation.py",
         "tests/estimators/test_bad_matrices.py",
     ),
+    "linalg/covering.py": ("tests/linalg/test_covering.py",),
+    "linalg/selection.py": ("tests/linalg/test_clusters.py", "tests/linalg/test_ranking.py"),
     "linalg/ranking.py": ("tests/linalg/test_ranking.py",),
     "linalg/transposed.py": ("tests/linalg/test_transposed.py", "tests/linalg/test_sparse.py"),
     "linalg/sparse.py": ("tests/linalg/test_sparse.py", "tests/linalg/test_transposed.py"),
     "linalg/": ("tests/linalg",),
+    "metrics/hierarchical.py": ("tests/test_hierarchy.py",),
     "metrics/": ("tests/metrics",),
     "parts/trees/": ("tests/parts/test_trees.py", "tests/parts/test_parts.py"),
     "parts/centroids/": ("tests/parts/test_parts.py",),
@@ -67,12 +74,21 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parts/embedding/operators/": ("tests/parts/embedding",),
     "parts/embedding/shortlist.py": ("tests/parts/test_shortlist.py",),
     "parts/embedding/": ("tests/parts/embedding", "tests/parts/test_parts.py"),
+    "parts/encoder/": ("tests/parts/encoder",),
+    "parts/names/": ("tests/parts/test_parts.py", "tests/test_zero_shot.py"),
     "parts/": ("tests/parts/test_parts.py", "tests/parts/test_trees.py", "tests/test_planning.py"),
+    "candidates.py": ("tests/test_blend.py", "tests/search/test_blending.py"),
     "blend.py": ("tests/test_blend.py", "tests/search/test_blending.py"),
     "predict.py": (
         "tests/model/test_tail.py",
         "tests/model/test_label_sets.py",
         "tests/model/test_probabilities.py",
+        "tests/test_zero_shot.py",
+    ),
+    "probabilities.py": (
+        "tests/model/test_probabilities.py",
+        "tests/model/test_label_sets.py",
+        "tests/test_zero_shot.py",
     ),
 }
 # No tests of these: they need a GPU, or read numbers that only say how much memory is needed.
@@ -92,143 +108,185 @@ class Outcome:
     test: str = ""
 
 
+@dataclass
+class Run:
+    """What a run of tests gave."""
+
+    code: int
+    seconds: float  # of processor time
+    failed_test: str
+
+
+class CleanRun:
+    """What all tests of a room gave without a mutant."""
+
+    def __init__(self, seconds: float, recorded: dict[str, Any]) -> None:
+        self.seconds = seconds
+        self.test_seconds: dict[str, float] = recorded["seconds"]
+        self._users: dict[str, list[str]] = recorded["users"]
+
+    def tests_of(self, file: str, lines: range) -> dict[str, float]:
+        """Return the tests that execute one of some lines, and how long each takes."""
+        users: set[str] = set()
+        for line in lines:
+            users.update(self._users.get(f"{file}:{line}", []))
+        if "" in users:
+            return self.test_seconds
+        return {
+            test: seconds
+            for test, seconds in self.test_seconds.items()
+            if test in users or file_of(test) in users
+        }
+
+
 class Workshop:
     """A copy of the tree in which mutants are tested."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.tree = folder / "tree"
         self.kernels = folder / "kernels"
-        self.kernels.mkdir()
-        self.folder = folder
-        self.clean_seconds: dict[tuple[str, ...], float] = {}
+        self.clean_runs: dict[tuple[str, ...], CleanRun] = {}
         self.number = 0
+        self.seconds = 0.0  # of processor time, of all tests together
         ignored = shutil.ignore_patterns("__pycache__", ".hypothesis")
         for name in ("src", "tests", "benchmarks"):
             shutil.copytree(ROOT / name, self.tree / name, ignore=ignored)
         for name in ("pyproject.toml", "README.md"):
             shutil.copy2(ROOT / name, self.tree / name)
-        self.users = users_of_kernels(self.tree / PACKAGE)
-
-    def test(self, mutant: Mutant) -> Outcome:
-        """Run the tests of a mutant's room with the mutant in place."""
-        tests = tests_of(mutant.file)
-        self._run_clean(tests)
-        path = self.tree / PACKAGE / mutant.file
-        source = path.read_bytes()
-        self.number += 1
-        kernels = self.folder / f"kernels-{self.number}"
-        # Links: Numba replaces files and does not write into them.
-        shutil.copytree(self.kernels, kernels, copy_function=os.link)
-        changed = [path, *(self.tree / PACKAGE / user for user in self.users[mutant.file])]
-        times = {file: file.stat().st_mtime_ns for file in changed}
-        try:
-            path.write_bytes(mutant.applied(source))
-            for file in changed:  # compiled again, as they may contain the changed function
-                later = times[file] + self.number * 10**10
-                os.utime(file, ns=(later, later))
-            code, seconds, output = self._pytest(tests, kernels)
-        finally:
-            path.write_bytes(source)
-            for file, before in times.items():
-                os.utime(file, ns=(before, before))
-            shutil.rmtree(kernels)
-        outcome = "caught"
-        if code == 0:
-            outcome = "survives"
-        elif code in (-signal.SIGXCPU, -signal.SIGKILL):
-            is_quick = self.clean_seconds[tests] < LIMIT / 2
-            outcome = "hangs" if is_quick else "slow"
-        failure = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-        return Outcome(
-            description=mutant.describe(source),
-            kind=mutant.kind,
-            file=mutant.file,
-            outcome=outcome,
-            seconds=seconds,
-            test=failure[1] if failure else "",
-        )
-
-    def _run_clean(self, tests: tuple[str, ...]) -> None:
-        """Compile what some tests need, and measure them without a mutant."""
-        if tests in self.clean_seconds:
-            return
-        for _ in range(2):
-            code, seconds, output = self._pytest(tests, self.kernels, limit=10 * LIMIT)
-            if code != 0:
-                raise SystemExit(f"{' '.join(tests)} fail without a mutant:\n{output[-3000:]}")
-        self.clean_seconds[tests] = seconds
-        print(f"{' '.join(tests)}: {seconds:.0f} s without a mutant", flush=True)
-
-    def _pytest(
-        self, tests: tuple[str, ...], kernels: Path, limit: int = LIMIT
-    ) -> tuple[int, float, str]:
-        """Run tests until one fails; return the exit code, processor seconds and the output."""
-        names = [name for name in tests if not self._is_covered(name, tests)]
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        command += ["--tb=no", *names, *(f"--ignore={name}" for name in IGNORED_TESTS)]
-        environment = os.environ | {
+        self.environment = os.environ | {
             "PYTHONPATH": f"{self.tree / 'src'}{os.pathsep}{self.tree}",
-            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
-            "NUMBA_CACHE_DIR": str(kernels),
+            "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+            "NUMBA_CACHE_DIR": str(self.kernels),
             "NUMBA_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
             "REMBRANDT_NUM_THREADS": "1",
         }
-        environment.pop("REMBRANDT_DATA", None)
-
-        def restrict() -> None:
-            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
-            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        process = subprocess.Popen(
-            command,
-            cwd=self.tree,
-            env=environment,
+        self.environment.pop("REMBRANDT_DATA", None)
+        self._compile()
+        self.tests = self._python(
+            "-m",
+            "benchmarks.mutate_tests",
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            preexec_fn=restrict,
         )
+
+    def close(self) -> None:
+        """End the process that runs the tests."""
+        self.tests.communicate()
+
+    def test(self, mutant: Mutant) -> Outcome:
+        """Run those tests of a mutant's room that execute what it changes."""
+        tests = tests_of(mutant.file)
+        clean = self._clean_run(tests)
+        path = self.tree / PACKAGE / mutant.file
+        source = path.read_bytes()
+        before = path.stat().st_mtime_ns
+        executing = clean.tests_of(mutant.file, mutant.lines)
+        run = Run(0, 0.0, "")
+        self.number += 1
+        kernels = self.folder / f"kernels-{self.number}"
+        # Links: numba replaces files and does not write into them.
+        shutil.copytree(self.kernels, kernels, copy_function=os.link)
         try:
-            output, _ = process.communicate(timeout=WAIT_SHARE * limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-        with contextlib.suppress(ProcessLookupError):  # what the tests have started
-            os.killpg(process.pid, signal.SIGKILL)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return process.returncode, seconds, output
+            path.write_bytes(mutant.applied(source))
+            later = before + self.number * 10**10  # bytecode goes by the second and the size
+            os.utime(path, ns=(later, later))
+            if executing:
+                files = sorted({file_of(test) for test in executing})
+                limit = min(LIMIT, int(COMPILING + PATIENCE * sum(executing.values())))
+                run, _ = self._pytest(files, kernels, limit, seconds=executing)
+        finally:
+            path.write_bytes(source)
+            os.utime(path, ns=(before, before))
+            shutil.rmtree(kernels)
+        if run.code in NOT_RUN:
+            log = (self.folder / "result.log").read_text(encoding="utf-8")
+            raise SystemExit(f"pytest ended with {run.code}:\n{log[-3000:]}")
+        outcome = "caught"
+        if run.code == 0:
+            outcome = "survives"
+        elif run.code in (-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGALRM):
+            is_quick = clean.seconds < LIMIT / 2
+            outcome = "hangs" if is_quick else "slow"
+        return Outcome(
+            description=mutant.describe(source),
+            kind=mutant.kind,
+            file=mutant.file,
+            outcome=outcome,
+            seconds=run.seconds,
+            test=run.failed_test,
+        )
+
+    def _clean_run(self, tests: tuple[str, ...]) -> CleanRun:
+        """Run the tests of a room, which must pass, and record which lines each executes."""
+        if tests not in self.clean_runs:
+            names = [name for name in tests if not self._is_covered(name, tests)]
+            names += [f"--ignore={name}" for name in IGNORED_TESTS]
+            run, recorded = self._pytest(names, self.kernels, 10 * LIMIT, is_recorded=True)
+            if run.code != 0:
+                log = (self.folder / "result.log").read_text(encoding="utf-8")
+                raise SystemExit(f"{' '.join(tests)} fail without a mutant:\n{log[-3000:]}")
+            self.clean_runs[tests] = CleanRun(run.seconds, recorded)
+            print(f"{' '.join(tests)}: {run.seconds:.0f} s without a mutant", flush=True)
+        return self.clean_runs[tests]
+
+    def _pytest(
+        self,
+        names: list[str],
+        kernels: Path,
+        limit: int,
+        seconds: dict[str, float] | None = None,
+        is_recorded: bool = False,
+    ) -> tuple[Run, dict[str, Any]]:
+        """Run tests until one fails; return what they gave, and what was recorded."""
+        result = self.folder / "result.json"
+        result.unlink(missing_ok=True)
+        task = {
+            "tests": names,
+            "kernels": str(kernels),
+            "limit": limit,
+            "patience": WAIT_SHARE * limit,
+            "memory": MEMORY,
+            "seconds": seconds or {},
+            "record": str(self.tree / PACKAGE) if is_recorded else "",
+            "output": str(result),
+        }
+        assert self.tests.stdin is not None
+        assert self.tests.stdout is not None
+        print(json.dumps(task), file=self.tests.stdin, flush=True)
+        answer = json.loads(self.tests.stdout.readline())
+        self.seconds += answer["cpu"]
+        recorded: dict[str, Any] = {"failed": ""}
+        if result.exists():  # not if the process was killed
+            recorded = json.loads(result.read_text(encoding="utf-8"))
+        return Run(answer["code"], answer["cpu"], recorded["failed"]), recorded
+
+    def _compile(self) -> None:
+        """Keep the kernels of the tree, of which some are compiled already."""
+        from rembrandt.kernels.caching import writable_folder
+
+        print_folder = "from rembrandt.kernels.caching import writable_folder as folder"
+        process = self._python("-c", f"{print_folder}; print(folder())", stdout=subprocess.PIPE)
+        output, _ = process.communicate()
+        present = writable_folder()
+        if present is not None:
+            shutil.copytree(present, output.strip(), dirs_exist_ok=True)
+
+    def _python(self, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=self.tree,
+            env=self.environment,
+            text=True,
+            **options,
+        )
 
     def _is_covered(self, name: str, tests: tuple[str, ...]) -> bool:
         """Whether a folder among the tests comes before the name and contains it."""
         earlier = tests[: tests.index(name)]
         return any(name.startswith(f"{folder}/") for folder in earlier)
-
-
-def users_of_kernels(package: Path) -> dict[str, list[str]]:
-    """Return for every file those that import it, directly or not, and have compiled functions."""
-    importers: dict[str, set[str]] = defaultdict(set)
-    is_compiled = {}
-    for path in sorted(package.rglob("*.py")):
-        file = path.relative_to(package).as_posix()
-        text = path.read_text(encoding="utf-8")
-        is_compiled[file] = "njit(" in text
-        for module in re.findall(r"^from rembrandt\.([\w.]+) import", text, re.MULTILINE):
-            importers[module.replace(".", "/") + ".py"].add(file)
-    users: dict[str, list[str]] = {}
-    for file in is_compiled:
-        seen = {file}
-        todo = [file]
-        while todo:
-            for importer in importers[todo.pop()] - seen:
-                seen.add(importer)
-                todo.append(importer)
-        users[file] = sorted(user for user in seen - {file} if is_compiled[user])
-    return users
 
 
 def tests_of(file: str) -> tuple[str, ...]:
@@ -291,6 +349,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", metavar="PART,...")
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="of processor time")
     options = parser.parse_args(arguments)
     only = [part for part in options.only.split(",") if part]
     selection = chosen(options.count, options.seed, only)
@@ -298,10 +357,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.output and options.output.exists():
         lines = options.output.read_text(encoding="utf-8").splitlines()
         outcomes = [Outcome(**json.loads(line)) for line in lines]
-    start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="rembrandt-mutate-") as folder:
         workshop = Workshop(Path(folder))
         for number, mutant in enumerate(selection[len(outcomes) :], start=len(outcomes) + 1):
+            if workshop.seconds > 60 * options.minutes:
+                break
             outcome = workshop.test(mutant)
             outcomes.append(outcome)
             print(f"{number}: {outcome.outcome} in {outcome.seconds:.0f} s: {outcome.description}")
@@ -309,8 +369,9 @@ def main(arguments: list[str] | None = None) -> int:
             if options.output:
                 with options.output.open("a", encoding="utf-8") as lines_file:
                     lines_file.write(json.dumps(vars(outcome)) + "\n")
+        workshop.close()
     report(outcomes)
-    print(f"{len(outcomes)} mutants; {time.perf_counter() - start:.0f} s")
+    print(f"{len(outcomes)} mutants; {workshop.seconds:.0f} s of processor time")
     return 0
 
 

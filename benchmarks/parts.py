@@ -28,13 +28,16 @@ from benchmarks.peers.harness import cpu_seconds
 from benchmarks.peers.prepare import file_name, prepared, set_folder, sources
 from benchmarks.peers.scoring import Truth, means
 from benchmarks.results import write_json
-from rembrandt import RembrandtClassifier, blend
-from rembrandt.blend import Blend, Candidates, collect, log_frequencies_of
+from rembrandt import RembrandtClassifier
+from rembrandt import candidates as listing
+from rembrandt.blend import Blend
+from rembrandt.candidates import Candidates, collect, log_frequencies_of
 from rembrandt.data.examples import Examples
 from rembrandt.data.ordering import in_canonical_order
 from rembrandt.data.rows import as_rows
 from rembrandt.errors import DataError
 from rembrandt.fitting import fit_part
+from rembrandt.linalg import logistic
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.sparse import as_csr
@@ -45,13 +48,13 @@ from rembrandt.progress import silent
 from rembrandt.search import trial, unwatched
 from rembrandt.search.blending import Blended
 from rembrandt.search.holdout import splits_of
-from rembrandt.search.search import _Search
+from rembrandt.search.search import RunningSearch
 
 FOLDER = Path("bench-results") / "parts"
-PRESENT = (blend.LIST_LENGTH, blend.PENALTY)
+PRESENT = (listing.LIST_LENGTH, logistic.PENALTY)
 # Mean length of the lists of the parts, and penalty on the weights.
-LENGTHS = sorted({10, 15, 30, blend.LIST_LENGTH})
-PENALTIES = sorted({0.1, 1.0, 10.0, blend.PENALTY})
+LENGTHS = sorted({10, 15, 30, listing.LIST_LENGTH})
+PENALTIES = sorted({0.1, 1.0, 10.0, logistic.PENALTY})
 GRID = list(product(LENGTHS, PENALTIES))
 WARM_ROWS = 500
 Constants = tuple[float, float]
@@ -106,7 +109,7 @@ def fitted(
     settings = resolve(params, data)
     begun = cpu_seconds()
     trials = [trial.Trial(data, split) for split in splits_of(data, settings.seed)]
-    search = _Search(
+    search = RunningSearch(
         data=data,
         settings=settings,
         trials=trials,
@@ -116,7 +119,10 @@ def fitted(
         now=time.perf_counter,
         deadline=inf,
     )
-    result = search.run(ALLOWANCES[preset].varies_settings)
+    search.fit_all()
+    if ALLOWANCES[preset].varies_settings:
+        search.vary_all()
+    result = search.result()
     facts: dict[str, Any] = {
         "chosen": list(result.settings.parts),
         "search_cpu": cpu_seconds() - begun,
@@ -139,7 +145,7 @@ def fitted(
         search.fitted = [{name: of_split[name] for name in names} for of_split in all_fitted]
         listed: dict[Any, Candidates] = {}
         with (
-            mock.patch.object(blend, "LIST_LENGTH", length),
+            mock.patch.object(listing, "LIST_LENGTH", length),
             mock.patch.object(trial, "LIST_LENGTH", length),
         ):
             for penalty in PENALTIES:
@@ -167,10 +173,10 @@ def subsets(parts: Mapping[str, Part]) -> list[tuple[str, ...]]:
     return [names for names in every if any(parts[name].retrieves_labels for name in names)]
 
 
-def blended(search: _Search, held_out: Examples, penalty: float) -> Blended:
+def blended(search: RunningSearch, held_out: Examples, penalty: float) -> Blended:
     """Learn the blend of the parts of a search with this penalty on the weights."""
-    with mock.patch.object(blend, "PENALTY", penalty):
-        return search._blended(held_out)
+    with mock.patch.object(logistic, "PENALTY", penalty):
+        return search.blended(held_out)
 
 
 def candidates(

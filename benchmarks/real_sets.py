@@ -14,12 +14,6 @@ from typing import Any
 from benchmarks.resident import peak_bytes
 
 FOLDER = Path(os.environ.get("REMBRANDT_DATA", "../shared/data"))
-# Sets that are not in the catalogue: the columns of their tables.
-TABLES: dict[str, dict[str, Any]] = {
-    "attack": {"text": "text", "labels": "techniques", "label_separator": "|"},
-    "icd10cm": {"text": "text", "labels": "category"},
-    "tibkat": {"text": "text", "labels": "subjects", "label_separator": "|"},
-}
 
 
 def each(module: str, names: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -58,14 +52,12 @@ def command(
         main(arguments.names)
 
 
-def file_of(set_name: str, part: str) -> tuple[Path, dict[str, Any]]:
+def file_of(set_name: str, part: Any) -> tuple[Path, dict[str, Any]]:
     """Return the file of one part of a set, and the options to read it with."""
     from rembrandt.data.catalogue import DATA_SETS
 
-    if set_name in TABLES:
-        return FOLDER / set_name / f"{part}.tsv.gz", {"format": "tsv", **TABLES[set_name]}
     entry = DATA_SETS[set_name]
-    return FOLDER / entry.files.format(part), dict(entry.options)
+    return FOLDER / entry.file(part), dict(entry.options)
 
 
 def load_part(set_name: str, part: str) -> Any:

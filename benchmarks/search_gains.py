@@ -34,14 +34,17 @@ from scipy import sparse
 
 from benchmarks.real_sets import FOLDER, file_of, load_part
 from benchmarks.results import machine, write_json
-from rembrandt import RembrandtClassifier, __version__, blend
-from rembrandt.blend import Blend, choose_list_lengths
-from rembrandt.data.examples import Examples, content_groups
+from rembrandt import RembrandtClassifier, __version__, blend, candidates
+from rembrandt.blend import Blend
+from rembrandt.candidates import choose_list_lengths
+from rembrandt.data.content import content_groups
+from rembrandt.data.examples import Examples
 from rembrandt.data.splits import draw_by_key
 from rembrandt.declarations import ModelSettings, as_json
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.estimators.base import dataset_targets
 from rembrandt.fitting import fit_model
+from rembrandt.linalg import logistic
 from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import precision
 from rembrandt.model.facts import Facts as ModelFacts
@@ -87,8 +90,8 @@ FACTORS = (0.5, 2.0)
 CONSTANTS: tuple[tuple[ModuleType, str], ...] = (
     (allowance, "DENSE_RATE"),
     (allowance, "SPARSE_RATE"),
-    (blend, "LIST_LENGTH"),
-    (blend, "PENALTY"),
+    (candidates, "LIST_LENGTH"),
+    (logistic, "PENALTY"),
     (blend, "LOG_SCALE"),
     (holdout, "HELD_OUT_SHARE"),
     (holdout, "MAX_HELD_OUT"),

@@ -65,7 +65,8 @@ def lists_of(train: Any, rows: Any, test: Any, preset: str, seed: int) -> list[l
     """Fit to some rows, and return the best labels of the test rows."""
     classifier = RembrandtClassifier(preset=preset, random_state=seed)
     classifier.fit_dataset(train.rows(rows))
-    return [list(labels) for labels in classifier.predict_labels(test.inputs, k=LISTED)]
+    ranked, _ = classifier.predict_topk(test.inputs, k=LISTED)
+    return [[label for label in labels if label is not None] for labels in ranked.tolist()]
 
 
 def agreement(left: list[list[Any]], right: list[list[Any]]) -> tuple[float, float]:

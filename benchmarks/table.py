@@ -1,10 +1,10 @@
 """Rembrandt and other programs in one table: the same split and features, one fit at a time,
 separate environments.
 
-python -m benchmarks.table --install                    create missing environments, then run what
-has no result yet python -m benchmarks.table --peers omikuji --sets bibtex --again python -m
-benchmarks.table --show                       show stored results; --write puts them into
-docs/benchmarks.md
+    python -m benchmarks.table --install     create missing environments, then run what is missing
+    python -m benchmarks.table --peers omikuji --sets bibtex --again
+    python -m benchmarks.table --show        show stored results
+    python -m benchmarks.table --write       put them into docs/benchmarks.md
 
 The result of each pair of program and set is stored in bench-results/peers. A new run continues
 after the last result. Below the tables are the wins, ties and losses of each preset and the limits

@@ -2,17 +2,19 @@
 
     python -m benchmarks.zero_shot                        attack and gutenberg, preset fast
     python -m benchmarks.zero_shot attack --preset balanced --develop
+    python -m benchmarks.zero_shot --encoder FOLDER --rows 4000      with a frozen encoder
 
 Fifty labels with 5 to 50 training examples are chosen by a hash of their name. All training rows
 that have one of them leave the training part, and the labels are then added by their names alone.
 Measured on the test part, or with ``--develop`` on a fifth of the training rows: how often these
 labels are among the first five of the rows that have them; P@5 of the other labels before and after
 they were added; and their stated probabilities, summed over all of them among the first twenty of a
-row, next to how many are true.
+row, next to how many are true. ``--rows`` takes so many training rows, by a hash of their texts.
 """
 
 import argparse
 import hashlib
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -21,11 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from benchmarks.encoder import usable_encoder
 from benchmarks.real_sets import FOLDER, load_part
 from rembrandt import RembrandtClassifier
 from rembrandt.data.label_names import read_label_names
 from rembrandt.data.labels import Title
 from rembrandt.estimators.requests import rows_of, top_columns
+from rembrandt.parts.encoder.settings import EncoderSettings
 
 SETS = ("attack", "gutenberg")
 NAMES = {"attack": "attack/techniques.tsv.gz"}  # files of names; other labels are words
@@ -79,6 +83,15 @@ def parts_of(set_name: str, develop: bool) -> tuple[Rows, Rows]:
     return train.take(np.flatnonzero(~is_test)), train.take(np.flatnonzero(is_test))
 
 
+def some_rows(rows: Rows, n_most: int | None) -> Rows:
+    """Return so many rows at most, by a hash of their texts."""
+    if n_most is None or n_most >= len(rows.texts):
+        return rows
+    numbers = np.array([hashed(f"rows {text}") for text in rows.texts])
+    chosen = np.argsort(numbers, kind="stable")[:n_most]
+    return rows.take(np.sort(chosen))
+
+
 def chosen_labels(train: Rows, n_labels: int = N_HIDDEN) -> NDArray[np.int64]:
     """Return the columns of the labels that are hidden."""
     counts = np.bincount(train.Y.indices, minlength=len(train.labels))
@@ -88,7 +101,12 @@ def chosen_labels(train: Rows, n_labels: int = N_HIDDEN) -> NDArray[np.int64]:
 
 
 def measure(
-    train: Rows, test: Rows, names: dict[str, Title], preset: Any, n_labels: int = N_HIDDEN
+    train: Rows,
+    test: Rows,
+    names: dict[str, Title],
+    preset: Any,
+    n_labels: int = N_HIDDEN,
+    encoder: Any = None,
 ) -> dict[str, Any]:
     """Fit without some labels, add them by their names, and measure."""
     hidden = chosen_labels(train, n_labels)
@@ -98,7 +116,7 @@ def measure(
     rest = train.take(np.flatnonzero(~has_hidden))
     known = {label for labels in rest.lists() for label in labels}
     shown = {label: title for label, title in names.items() if label in known}
-    classifier = RembrandtClassifier(preset=preset, random_state=0)
+    classifier = RembrandtClassifier(preset=preset, encoder=encoder, random_state=0)
     classifier.fit(rest.texts, rest.lists(), label_names=shown or None)
     hidden_labels = [train.labels[column] for column in hidden]
     before = _first_labels(classifier, test.texts, FIRST)[0]
@@ -155,7 +173,12 @@ def _measures(
 
 
 def main(
-    sets: list[str] | None = None, preset: str = "fast", develop: bool = False
+    sets: list[str] | None = None,
+    preset: str = "fast",
+    develop: bool = False,
+    encoder: str | None = None,
+    n_rows: int | None = None,
+    n_labels: int = N_HIDDEN,
 ) -> list[dict[str, Any]]:
     """Run the sets whose data is present, and print what was measured."""
     if not FOLDER.is_dir():
@@ -164,14 +187,23 @@ def main(
         )
         return []
     results = []
-    for set_name in sets or SETS:
-        train, test = parts_of(set_name, develop)
-        names: dict[str, Title] = {}
-        if set_name in NAMES:
-            names = read_label_names(FOLDER / NAMES[set_name])
-        result = {"set": set_name, "preset": preset, **measure(train, test, names, preset)}
-        print(result, flush=True)
-        results.append(result)
+    folder: Any = nullcontext()
+    if encoder is not None:
+        folder = usable_encoder(encoder)
+    with folder as usable:
+        settings = None
+        if usable is not None:
+            settings = EncoderSettings(usable, training="frozen")
+        for set_name in sets or SETS:
+            train, test = parts_of(set_name, develop)
+            train = some_rows(train, n_rows)
+            names: dict[str, Title] = {}
+            if set_name in NAMES:
+                names = read_label_names(FOLDER / NAMES[set_name])
+            measured = measure(train, test, names, preset, n_labels, settings)
+            result = {"set": set_name, "preset": preset, "encoder": encoder, **measured}
+            print(result, flush=True)
+            results.append(result)
     return results
 
 
@@ -182,5 +214,15 @@ if __name__ == "__main__":
     parser.add_argument("sets", nargs="*", help="which sets; all by default")
     parser.add_argument("--preset", default="fast")
     parser.add_argument("--develop", action="store_true", help="measure on training rows")
+    parser.add_argument("--encoder", help="folder of an encoder, which is used frozen")
+    parser.add_argument("--rows", type=int, help="training rows; all by default")
+    parser.add_argument("--labels", type=int, default=N_HIDDEN, help="labels that are hidden")
     arguments = parser.parse_args()
-    main(arguments.sets, arguments.preset, arguments.develop)
+    main(
+        arguments.sets,
+        arguments.preset,
+        arguments.develop,
+        arguments.encoder,
+        arguments.rows,
+        arguments.labels,
+    )

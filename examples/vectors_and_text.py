@@ -23,7 +23,7 @@ WORDS = {
     "soup": ["broth", "broths", "simmer", "simmering", "ladle", "ladles"],
 }
 rng = random.Random(0)
-labels = [rng.choice(sorted(WORDS)) for _ in range(200)]
+labels = [rng.choice(sorted(WORDS)) for _ in range(400)]
 texts = [
     " ".join(rng.choices(["how", "why", "the", "a"], k=3) + rng.choices(WORDS[label], k=2))
     for label in labels

@@ -188,15 +188,20 @@ class TestBaseRates:
 
     @pytest.mark.parametrize("n_texts", [3000, 40], ids=["distinct texts", "equal texts"])
     def test_three_labels_each_on_half_of_the_texts(self, n_texts):
-        rng = np.random.default_rng(1)
-        distinct = self.noise(n_texts)
-        texts = [distinct[i % n_texts] for i in range(3000)]
-        Y = rng.random((3000, 3)) < 0.5
-        classifier = RembrandtClassifier(random_state=0).fit(texts, Y.astype(int))
-        others = self.noise(200, seed=2) if n_texts == 3000 else distinct
-        P = classifier.predict_proba(others)
-        np.testing.assert_allclose(P.mean(axis=0), 0.5, rtol=0.2)
-        assert (np.abs(P - 0.5) < 0.25).mean() > 0.9
+        means = []
+        # With 40 texts a blend is learned on seven of them, so it is one of several that has to be
+        # right on average.
+        for seed in range(4):
+            rng = np.random.default_rng(200 + seed)
+            distinct = self.noise(n_texts, seed)
+            texts = [distinct[i % n_texts] for i in range(3000)]
+            Y = rng.random((3000, 3)) < 0.5
+            classifier = RembrandtClassifier(random_state=0).fit(texts, Y.astype(int))
+            others = self.noise(200, seed=100 + seed) if n_texts == 3000 else distinct
+            P = classifier.predict_proba(others)
+            assert (np.abs(P - 0.5) < 0.25).mean() > 0.9
+            means.append(P.mean(axis=0))
+        np.testing.assert_allclose(np.mean(means), 0.5, rtol=0.1)
 
     def test_a_label_on_every_text(self):
         rng = np.random.default_rng(1)

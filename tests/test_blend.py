@@ -15,30 +15,26 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from rembrandt.blend import (
+from rembrandt.blend import LOG_SCALE, Blend, competing_probabilities, fit_blend
+from rembrandt.candidates import (
     LARGEST_LIKELIHOOD,
     LIST_LENGTH,
-    LOG_SCALE,
-    PENALTY,
     SMALLEST_LIKELIHOOD,
-    Blend,
     Candidates,
     UnlistedSample,
     all_scores,
     choose_list_lengths,
     collect,
-    competing_probabilities,
     features_of,
-    fit_blend,
     is_among,
     log_frequencies_of,
     log_odds_of,
-    logistic,
     sample_unlisted,
     union,
     unlisted_scores,
 )
 from rembrandt.errors import StorageError
+from rembrandt.linalg.logistic import PENALTY, logistic
 from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.parts.centroids.settings import CentroidSettings
 from rembrandt.parts.protocol import Fitting

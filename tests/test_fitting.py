@@ -15,7 +15,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss
 
 from rembrandt import RembrandtClassifier, memory
-from rembrandt.blend import LIST_LENGTH, Blend
+from rembrandt.blend import Blend
+from rembrandt.candidates import LIST_LENGTH
 from rembrandt.data.convert import convert
 from rembrandt.data.ordering import row_hashes
 from rembrandt.data.rows import as_rows
@@ -28,7 +29,8 @@ from rembrandt.metrics.hits import hits
 from rembrandt.parts.embedding.decoders.logistic import stopping_rows
 from rembrandt.parts.embedding.settings import EmbeddingSettings
 from rembrandt.parts.trees.settings import TreeSettings
-from rembrandt.predict import Request, all_probabilities, answer, indicator, log_odds
+from rembrandt.predict import Request, all_probabilities, answer, indicator
+from rembrandt.probabilities import log_odds
 from rembrandt.search import search
 from rembrandt.search.search import SearchResult
 from tests.estimators.problems import blobs, directions, examples, settings_for, skewed, words
@@ -119,7 +121,7 @@ class TestParts:
         both = np.take_along_axis(all_log_odds(model, data), listed, axis=1)
         expected = np.take_along_axis(all_log_odds(alone, data), listed, axis=1)
         assert_allclose(both, expected, rtol=1e-5, atol=1e-5)
-        monkeypatch.setattr("rembrandt.blend.LIST_LENGTH", model.n_labels)
+        monkeypatch.setattr("rembrandt.candidates.LIST_LENGTH", model.n_labels)
         assert_allclose(all_log_odds(model, data), all_log_odds(alone, data), rtol=1e-5, atol=1e-5)
 
     def test_trees_find_rare_labels_that_a_small_embedding_cannot_tell_apart(self):

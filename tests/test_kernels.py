@@ -21,6 +21,10 @@ from rembrandt.kernels.compiling import Variant
 data, _ = labelled_documents(160)
 classifier = RembrandtClassifier(random_state=0).fit_dataset(data)
 classifier.predict_labels(data.texts[:3], k=5)
+texts = ["fried fish", "grilled fish", "baked bread", "fresh bread"] * 40
+named = RembrandtClassifier(random_state=0).fit(texts, [[text.split()[1]] for text in texts])
+assert "names" in named.model_.parts
+named.predict_labels(["fresh fish"], k=2)
 for kernel in [item for item in gc.get_objects() if isinstance(item, Kernel)]:
     if kernel.is_inner or kernel._dispatcher is None:
         continue
@@ -48,7 +52,24 @@ def test_a_fit_and_a_prediction_use_only_variants_that_are_compiled_ahead():
 def test_commands_that_compute_nothing_load_neither_numba_nor_statistics():
     loaded = "import sys, rembrandt.cli.app, rembrandt.estimators; print(*sys.modules)"
     modules = run(loaded).stdout.split()
-    assert not {"numba", "scipy.stats", "pandas"} & set(modules)
+    assert not {"numba", "scipy.stats", "scipy.optimize", "pandas"} & set(modules)
+
+
+def test_a_fit_loads_no_part_of_scikit_learn_that_fits():
+    program = f"{FIT_AND_PREDICT}\nimport sys; print(*sys.modules)"
+    loaded = set(run(program).stdout.split())
+    assert not {"scipy.stats", "pandas", "sklearn.linear_model", "sklearn.metrics"} & loaded
+
+
+def test_sparse_matrices_load_without_the_tests_of_numpy():
+    program = (
+        "import sys, rembrandt.estimators, numpy\n"
+        "print(*(name for name in sys.modules if name in ('numpy.f2py', 'numpy.testing')))\n"
+        "from numpy import testing\n"
+        "testing.assert_array_equal([1], [1]); numpy.polynomial.Polynomial([1, 2])(3)\n"
+        "print(numpy.testing is testing, numpy.f2py.__name__)"
+    )
+    assert run(program).stdout.splitlines() == ["", "True numpy.f2py"]
 
 
 def test_what_stood_in_for_a_module_is_the_module_once_it_is_used():
@@ -85,10 +106,21 @@ FACTOR = 2.0
 
 
 def test_the_version_of_a_kernel_follows_its_constants_and_those_it_calls(monkeypatch):
-    before = source_version.__wrapped__(double)
-    assert source_version.__wrapped__(double) == before
+    before = source_version(double)
+    assert source_version(double) == before
     monkeypatch.setitem(globals(), "FACTOR", 3.0)
-    assert source_version.__wrapped__(double) != before
+    assert source_version(double) != before
+
+
+def test_the_version_of_a_kernel_is_the_same_in_every_process_and_follows_its_options():
+    program = (
+        "from rembrandt.kernels.caching import source_version\n"
+        "from rembrandt.linalg.hinge import _fit_labels\n"
+        "print(source_version(_fit_labels.py_func, **_fit_labels.targetoptions))"
+    )
+    versions = {run(program, PYTHONHASHSEED=seed).stdout for seed in ("0", "1", "2", "3")}
+    assert len(versions) == 1
+    assert source_version(double, fastmath={"contract"}) != source_version(double)
 
 
 def test_processes_share_all_variants():

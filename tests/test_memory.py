@@ -220,5 +220,5 @@ def test_freed_memory_is_given_back():
     last = bytes(100_000)  # keeps the top of the heap in use
     full = resident()
     del kept
-    memory.give_back()
+    memory.trim()
     assert resident() < full - 100_000_000 and len(last) == 100_000

@@ -24,6 +24,7 @@ from rembrandt.declarations import (
 from rembrandt.errors import SettingsError
 from rembrandt.parts.allowance import ALLOWANCES, Allowance, Work
 from rembrandt.parts.centroids.settings import CentroidSettings
+from rembrandt.parts.embedding import kind as embedding_kind
 from rembrandt.parts.embedding.settings import DECODERS, METHODS, EmbeddingSettings
 from rembrandt.parts.registry import KINDS
 from rembrandt.parts.trees.kind import WEIGHT_BYTES
@@ -130,6 +131,7 @@ class TestMerging:
         trees = TreeSettings(
             n_trees=7,
             max_example_node_pairs=1e4,
+            label_features="all",
             cost=0.7,
             power=2.5,
             prune_below=0.2,
@@ -204,6 +206,15 @@ class TestParts:
         settings = with_allowance(0.9 * work["linear"], 0.0)
         assert tuple(settings.parts) == ("trees", "centroids")
 
+    @pytest.fixture
+    def free_lists(self, monkeypatch):
+        monkeypatch.setattr(embedding_kind, "LISTING_WORK", 0.0)
+
+    def test_lists_of_other_parts_count(self, with_allowance, work, monkeypatch):
+        monkeypatch.setattr(embedding_kind, "LISTING_WORK", 1e12)
+        assert "embedding" not in with_allowance(1.1 * work["linear"], 0.0).parts
+
+    @pytest.mark.usefixtures("free_lists")
     def test_it_has_no_kernel_where_that_costs_more_than_is_allowed(self, with_allowance, work):
         settings = with_allowance(1.1 * work["linear"], 0.0)
         assert tuple(settings.parts) == PART_NAMES
@@ -214,6 +225,7 @@ class TestParts:
         settings = with_allowance(1.1 * work["linear"], 0.0, kernel="gaussian")
         assert settings.parts["embedding"].settings.kernel == "gaussian"
 
+    @pytest.mark.usefixtures("free_lists")
     def test_it_may_cost_a_multiple_of_the_trees(self, with_allowance, work):
         multiple = 1.1 * work["linear"] / work["trees"]
         assert "embedding" in with_allowance(0.0, multiple).parts
@@ -291,7 +303,8 @@ class TestSizes:
     def test_the_rank_is_at_most_what_the_data_allow(self):
         assert settings_of("embedding").n_components == 8
         wide = examples(sparse.csr_array(np.eye(400)), np.arange(400))
-        assert settings_of("embedding", wide, parts="embedding").n_components == 300
+        rank = ALLOWANCES["balanced"].rank
+        assert settings_of("embedding", wide, parts="embedding").n_components == rank
         assert settings_of("embedding", wide, parts="embedding", preset="fast").n_components == 100
 
     def test_long_rows_have_fewer_pairs_on_the_first_level_of_a_tree(self, monkeypatch):

@@ -51,13 +51,15 @@ DEFAULTS = RembrandtClassifier(random_state=0).get_params(deep=False)
 PARTS = {"embedding": EmbeddingSettings, "trees": TreeSettings, "encoder": EncoderSettings}
 SETTINGS_OF_PARTS = [setting for name in PARTS for setting in PART_SETTINGS[name]]
 # Rules that fill in what is "auto" from another setting: by the setting, what may follow from it.
+# What a kernel that is no longer affordable changes besides itself.
+WITHOUT_KERNEL = {"decoder", "retrieves_labels"}
 FOLLOWING = {
-    "n_components": {"n_random_features", "kernel", "decoder_ridge"},
+    "n_components": {"n_random_features", "kernel", "decoder_ridge", *WITHOUT_KERNEL},
     "method": {"label_power", "row_power"},
     "decoder": {"kernel", "decoder_ridge", "n_random_features"},
     "kernel": {"decoder_ridge", "n_random_features"},
     "growable": {"kernel", "decoder_ridge", "n_random_features", "label_power", "row_power"},
-    "n_oversamples": {"kernel", "decoder_ridge", "n_random_features"},
+    "n_oversamples": {"kernel", "decoder_ridge", "n_random_features", *WITHOUT_KERNEL},
 }
 # Values that other parameters have to allow.
 NEEDED = {"growable": {"parts": ("embedding",)}}
@@ -470,11 +472,12 @@ class TestMerging:
             assert preset_settings("trees", preset, TreeSettings()) == TreeSettings(
                 n_trees="auto",
                 max_example_node_pairs="auto",
+                label_features="auto",
                 cost=1.0,
                 power=3.0,
                 prune_below=0.1,
                 tolerance=0.2,
-                passes=6,
+                passes=4,
                 beam=10,
             )
             assert preset_settings("embedding", preset, EmbeddingSettings()) == EmbeddingSettings(

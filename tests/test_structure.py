@@ -16,7 +16,7 @@ ARCHITECTURE = REPOSITORY / "docs/architecture.md"
 # The order of docs/architecture.md. A room may import from those in the lines above it, and from
 # its own line.
 ROOMS = (
-    ("errors", "progress", "checks", "memory", "scikit"),
+    ("errors", "progress", "checks", "memory", "deferred", "scikit"),
     ("settings",),
     ("kernels",),
     ("linalg",),
@@ -28,8 +28,10 @@ ROOMS = (
     ("parts",),
     ("declarations",),
     ("settings_page",),
+    ("candidates",),
     ("blend", "thresholds"),
     ("model",),
+    ("probabilities",),
     ("nodes",),
     ("predict",),
     ("reranking",),
@@ -39,7 +41,7 @@ ROOMS = (
     ("search",),
     ("updating", "suggesting"),
     ("estimators",),
-    ("evaluation",),
+    ("evaluation", "sharing"),
     ("explore",),
     ("serve", "annif"),
     ("cli", "__main__"),

@@ -142,7 +142,7 @@ def test_a_model_says_what_it_is(model: Path, run: Run) -> None:
     assert [set(one["parts"]) for one in answer["blends"] if one["chosen"]] == [
         set(answer["chosen"]["parts"])
     ]
-    assert "embedding" not in str(answer["chosen"]) + str(answer["parts"]), (
+    assert "encoder" not in str(answer["chosen"]) + str(answer["parts"]), (
         "no part is described that the model lacks"
     )
     assert answer["parts"][0]["bytes"] < answer["bytes"] and 0.3 < answer["quality"]["p@1"] < 0.8
@@ -173,6 +173,7 @@ def test_a_model_learns_more(cooking: Path, model: Path, run: Run) -> None:
     assert (
         "has now seen 4,100 examples" in said
         and "of them new" in said
+        and "has learned 31" in said
         and "Not learned: " not in said
     )
     updated = load(cooking / "updated")

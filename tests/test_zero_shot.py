@@ -1,5 +1,6 @@
 """Labels that have a name and no example are predicted, wherever they come from."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -108,6 +109,73 @@ def test_added_labels_are_predicted_by_name_and_description(classifier):
     assert classifier.label_descriptions_["D77"] == ADDED["D77"][1]
 
 
+def composed_documents(n_rows, seed=0):
+    """Texts in which the names of their labels, a place and a form, seldom occur."""
+    rng = np.random.default_rng(seed)
+    texts = []
+    labels = []
+    for _ in range(n_rows):
+        place, form = rng.integers(8, size=2)
+        words = [f"a{place}{i}" for i in rng.integers(5, size=3)]
+        words += [f"b{form}{i}" for i in rng.integers(5, size=3)]
+        if rng.random() < 0.3:
+            words.append(PLACES[place])
+        texts.append(" ".join(words))
+        labels.append([f"{PLACES[place]} {FORMS[form]}"])
+    return texts, labels
+
+
+PLACES = ["oslo", "rome", "cairo", "lima", "delhi", "tokyo", "paris", "quito"]
+FORMS = ["history", "maps", "fiction", "travel", "poetry", "letters", "drama", "songs"]
+
+
+def test_a_new_label_is_composed_of_the_words_of_others():
+    """The hidden label has words that other labels have, and the text has none of them."""
+    texts, labels = composed_documents(6000)
+    hidden = "lima poetry"
+    names = {
+        f"L{place}{form}": f"{PLACES[place]} {FORMS[form]}"
+        for place in range(8)
+        for form in range(8)
+    }
+    codes = {name: code for code, name in names.items()}
+    rows = [row for row, label in enumerate(labels) if label != [hidden]]
+    fitted = {code: name for code, name in names.items() if name != hidden}
+    classifier = RembrandtClassifier(preset="fast", random_state=0)
+    targets = [[codes[labels[row][0]]] for row in rows]
+    classifier.fit([texts[row] for row in rows], targets, label_names=fitted)
+    part = classifier.model_.parts["names"]
+    assert part.similarity is not None
+    classifier.add_labels({codes[hidden]: hidden, "L99": "berlin nothing"})
+    test = [" ".join([f"a3{i}" for i in (0, 1, 2)] + [f"b4{i}" for i in (2, 3, 4)])]
+    ranked, probabilities = classifier.predict_topk(test, k=3)
+    assert ranked[0, 0] == codes[hidden]
+    assert "L99" not in ranked[0].tolist()
+    P = classifier.predict_proba(test)[0]
+    assert P[classifier.classes_.tolist().index(codes[hidden])] == probabilities[0, 0]
+    # What the match alone would say: no word of the name is in the text.
+    matched = replace(part.with_label_names(classifier.classes_, None, None), similarity=None)
+    assert (matched.prepare(np.array(test, dtype=object)).labels < 0).all()
+
+
+def test_similarities_are_the_same_for_single_texts_and_after_loading(tmp_path):
+    texts, labels = composed_documents(3000)
+    classifier = RembrandtClassifier(preset="fast", random_state=0).fit(texts, labels)
+    classifier.add_labels({"new": "rome songs", "other": "cairo maps"})
+    test = np.array([*composed_documents(40, seed=1)[0], "zuzu"], dtype=object)
+    part = classifier.model_.parts["names"]
+    together = part.every(part.prepare(test))
+    assert (together[:-1, -2:] > together[:-1].min()).any()
+    for row in range(len(test)):
+        alone = part.every(part.prepare(test[[row]]))
+        np.testing.assert_array_equal(alone[0], together[row])
+    classifier.save(tmp_path / "model")
+    again = load(tmp_path / "model").model_.parts["names"]
+    np.testing.assert_array_equal(again.every(again.prepare(test)), together)
+    # Nothing is compared with a text of unknown words.
+    assert (together[-1] == np.float32(part.floor)).all()
+
+
 def test_a_text_of_unknown_words_is_read_where_a_name_occurs(classifier):
     assert classifier.predict_topk(["zaza zuzu"], k=1)[0].tolist() == [[None]]
     classifier.add_labels({"new": "zuzu"})
@@ -150,6 +218,26 @@ def test_a_name_that_is_set_is_matched(classifier):
     classifier.add_labels({"D77": "nothing known"})
     classifier.set_label_names({"D77": WORDS[230]})
     assert classifier.predict_topk([f"{WORDS[130]} {WORDS[230]}"], k=1)[0].tolist() == [["D77"]]
+
+
+def test_other_names_are_matched_and_kept(classifier, tmp_path):
+    """A label is found by its name, by its other names, and by no other word."""
+    classifier.add_labels({"D77": (WORDS[230], "", WORDS[240], f"{WORDS[241]} {WORDS[242]}")})
+    texts = [f"{WORDS[130]} {WORDS[i]}" for i in (230, 240)]
+    texts.append(f"{WORDS[241]} {WORDS[242]}")
+
+    def first_labels(model):
+        return model.predict_topk(texts, k=1)[0][:, 0].tolist()
+
+    assert first_labels(classifier) == ["D77"] * 3
+    classifier.save(tmp_path / "model")
+    assert first_labels(load(tmp_path / "model")) == ["D77"] * 3
+    # They stay when other labels are named or added, and until the label is named again.
+    classifier.add_labels({"D78": WORDS[250]})
+    assert first_labels(classifier) == ["D77"] * 3
+    classifier.set_label_names({"D77": WORDS[230]})
+    assert first_labels(classifier)[0] == "D77"
+    assert "D77" not in first_labels(classifier)[1:]
 
 
 def test_a_model_that_matches_no_names_says_what_to_do():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.attack.harness import Case, Difference
-from benchmarks.attack.mutations import damaged_arrays, damaged_bytes, damaged_json
+from benchmarks.attack.mutations import damage_file, damaged_arrays, damaged_json
 from rembrandt import RembrandtClassifier, read
 from rembrandt.data.convert import convert
 from rembrandt.data.generated import labelled_documents
@@ -30,8 +30,8 @@ def damaged_stores(root: Path) -> Case:
     labels = [
         "|".join(train.label_ids[j] for j in train.Y[[i]].indices) for i in range(train.n_examples)
     ]
-    table = "".join(f"{text}\t{own}\n" for text, own in zip(train.texts, labels, strict=True))
-    (root / "train.tsv").write_text("text\tlabels\n" + table, encoding="utf-8")
+    lines = [f"{text}\t{joined}\n" for text, joined in zip(train.texts, labels, strict=True)]
+    (root / "train.tsv").write_text("text\tlabels\n" + "".join(lines), encoding="utf-8")
     rng = np.random.default_rng(0)
     rows = (
         f"l{i % 7},l{i % 5} 2.0 | " + " ".join(f"f{j}:{i}" for j in rng.integers(50, size=6))
@@ -43,7 +43,8 @@ def damaged_stores(root: Path) -> Case:
     expected = {name: _contents(root / name) for name in ("texts", "features")}
 
     def case(rng: np.random.Generator, root: Path) -> str:
-        name, path = str(rng.choice(sorted(expected))), root / "case"
+        name = str(rng.choice(sorted(expected)))
+        path = root / "case"
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(root / name, path)
         recomputed = bool(rng.integers(2))
@@ -52,11 +53,11 @@ def damaged_stores(root: Path) -> Case:
         else:
             files = sorted(file for file in path.iterdir() if not file.name.startswith("."))
             file = files[int(rng.integers(len(files)))]
-            file.write_bytes(damaged_bytes(file.read_bytes(), rng))
-        found = _contents(path)
+            damage_file(file, rng)
+        contents = _contents(path)
         # Only the sizes and checksums of files are protected by the manifest, not the manifest
         # itself.
-        if not recomputed and file.name != "store.json" and found != expected[name]:
+        if not recomputed and file.name != "store.json" and contents != expected[name]:
             raise Difference(f"{file.name} gives something else")
         return "read"
 
@@ -136,7 +137,7 @@ def damaged_checkpoints(root: Path) -> Case:
             stage, number, *_ = file.name.split(".")
             (path / "new").rename(path / f"{stage}.{number}.{sha256}.safetensors")
         else:
-            file.write_bytes(damaged_bytes(file.read_bytes(), rng))
+            damage_file(file, rng)
         if fitted(path) != expected and not recomputed:
             raise Difference(f"a damaged {file.name} gives another model")
         return "fitted"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.attack.harness import Case, Difference
-from benchmarks.attack.mutations import damaged_arrays, damaged_bytes, damaged_json
+from benchmarks.attack.mutations import damage_file, damaged_arrays, damaged_json
 from benchmarks.tiny_encoder import write_encoder
 from rembrandt import EmbeddingSettings, EncoderSettings, RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
@@ -80,9 +80,9 @@ def damaged_models(root: Path) -> Case:
         else:
             shutil.copytree(root / name, path)
             file = path / str(rng.choice(FILES))
-            file.write_bytes(damaged_bytes(file.read_bytes(), rng))
-        found = _predictions(path, texts)
-        if not recomputed and found != expected:
+            damage_file(file, rng)
+        predictions = _predictions(path, texts)
+        if not recomputed and predictions != expected:
             raise Difference(f"{name} predicts something else")
         return "predicted"
 

@@ -1,6 +1,8 @@
-"""Ways to damage bytes, arrays and JSON."""
+"""Ways to damage bytes, arrays and JSON, and to put something else in the place of a file."""
 
 import copy
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,29 @@ def damaged_bytes(data: bytes, rng: np.random.Generator) -> bytes:
             case _:
                 body[at : at + 8] = int(rng.choice(NUMBERS)).to_bytes(8, "little", signed=True)
     return bytes(body)
+
+
+def damage_file(path: Path, rng: np.random.Generator) -> None:
+    """Change the bytes of a file, or put something else in its place."""
+    if rng.integers(5) == 0:
+        replace_file(path, rng)
+    else:
+        path.write_bytes(damaged_bytes(path.read_bytes(), rng))
+
+
+def replace_file(path: Path, rng: np.random.Generator) -> None:
+    """Put what is no file in the place of one, or a file without contents that seems large."""
+    path.unlink()
+    match rng.integers(4):
+        case 0:
+            os.mkfifo(path)  # nobody writes to it
+        case 1:
+            path.symlink_to("/dev/zero")
+        case 2:
+            path.mkdir()
+        case _:
+            with path.open("wb") as file:
+                file.truncate(1 << 40)
 
 
 def damaged_arrays(arrays: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:

@@ -55,7 +55,9 @@ class Person:
         while True:
             corrections = []
             for _ in range(self._random.randint(1, MOST_AT_ONCE)):
-                text = f"{self._name} {number} " + "é" * self._random.randint(0, LONGEST_TEXT)
+                # Most texts are short and some are long, so that twenty kills end in minutes.
+                length = int(LONGEST_TEXT ** self._random.random())
+                text = f"{self._name} {number} " + "é" * length
                 corrections.append(Correction(text, (f"label {number}",), ("wrong",)))
                 number += 1
             if not self._sent(corrections):

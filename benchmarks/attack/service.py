@@ -2,7 +2,7 @@
 
 python -m benchmarks.attack service [--cases 100000] [--model MODEL] [--rate 250] [--clients 64]
 [--hostile 8]
-                                    [--swaps 5]
+                                    [--swaps 5] [--rest 40]
 
 ``rembrandt serve`` runs in a process of its own with a token. Good clients send one text at a time;
 their requests are within the limits, so each must be answered with status 200. Hostile clients
@@ -45,6 +45,8 @@ TOKEN = "for-the-attack-alone"
 SIZE = 8 << 20  # the largest body
 ALLOWED = int(0.9 * Limits().values)  # values of a body that is parsed
 PATIENCE = 60.0  # seconds after which a request counts as lost
+# Of a connection, after which a client opens another one: the service closes it after five.
+MAX_IDLE_SECONDS = 4.0
 MOST_MEGABYTES, MOST_SECONDS = 100.0, 1.0  # of one hostile request on a quiet machine
 HEAD = f"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
 JSON = HEAD + b"Content-Type: application/json\r\n"
@@ -205,18 +207,21 @@ class Attack:
         idle.
         """
         reader, writer = await asyncio.open_connection(self.host, self.port)
+        last = time.perf_counter()
         async for number, start in self.due():
             try:
-                if reader.at_eof():
+                is_idle = time.perf_counter() - last > MAX_IDLE_SECONDS
+                if reader.at_eof() or is_idle:
+                    writer.close()
                     reader, writer = await asyncio.open_connection(self.host, self.port)
                 writer.write(self.good[number % len(self.good)])
                 status = await asyncio.wait_for(answer(reader), PATIENCE)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                 self.failures.append(f"a good request: {type(error).__name__}")
                 return
-            now = time.perf_counter()
-            self.latencies.append(now - start)
-            self.seconds = now - self.start
+            last = time.perf_counter()
+            self.latencies.append(last - start)
+            self.seconds = last - self.start
             self.statuses["good"][str(status)] += 1
             if status != 200:
                 self.failures.append(f"a good request got status {status}")
@@ -352,34 +357,39 @@ def run(options: Any) -> tuple[str, list[str]]:
         root = Path(folder)
         model, others, texts = prepare(root, options.model)
         with (root / "log").open("w") as log, service(model, log) as (host, port, process):
-            address, start = (host, port), time.perf_counter()
+            address = (host, port)
+            start = time.perf_counter()
             warm = Attack(address, texts, max(64, options.cases // 10), options)
             uvloop.run(under_attack(warm, model, others, options, 1))
-            before = megabytes(process.pid)
+            before = at_rest(process.pid, options.rest)
             print(f"{warm.line('warm-up')}; memory {before:.0f} MB", flush=True)
             attack = Attack(address, texts, options.cases, options, options.rate)
-            swapped = uvloop.run(under_attack(attack, model, others, options, options.swaps))
-            after = megabytes(process.pid)
-            print(f"{attack.line('attack')}; memory {after - before:+.0f} MB", flush=True)
-            slowest, more = uvloop.run(one_by_one(attack, process.pid))
+            n_swaps = uvloop.run(under_attack(attack, model, others, options, options.swaps))
+            growth = megabytes(process.pid) - before
+            growth_at_rest = at_rest(process.pid, options.rest) - before
+            line = attack.line(f"service, {options.clients} clients, {n_swaps} swaps")
+            print(f"{line}; memory {growth:+.0f} MB", flush=True)
+            slowest, largest = uvloop.run(one_by_one(attack, process.pid))
             seconds = time.perf_counter() - start
             failures = warm.failures + attack.failures
             if process.poll() is not None:
                 failures.append(f"the service ended with {process.returncode}")
         if process.returncode != 0:
             failures.append(f"the service exited with {process.returncode}")
-        if "Traceback" in (said := (root / "log").read_text()):
-            failures.append(f"the service logged {said[-1500:]}")
-    if more > MOST_MEGABYTES:
-        failures.append(f"a hostile request took {more:.0f} MB")
-    line = (
-        f"{attack.line(f'service, {options.clients} clients, {swapped} swaps')}; memory "
-        f"{before:.0f} MB, "
-        f"{after - before:+.0f} MB; hostile alone {slowest:.2f} s, {more:+.0f} MB; {len(failures)} "
-        "failures; "
-        f"{seconds:.0f} s"
-    )
-    return line, failures
+        logged = (root / "log").read_text()
+        if "Traceback" in logged:
+            failures.append(f"the service logged {logged[-1500:]}")
+    if largest > MOST_MEGABYTES:
+        failures.append(f"a hostile request took {largest:.0f} MB")
+    memory = f"memory {before:.0f} MB, {growth:+.0f} MB, at rest {growth_at_rest:+.0f} MB"
+    alone = f"hostile alone {slowest:.2f} s, {largest:+.0f} MB"
+    return f"{line}; {memory}; {alone}; {len(failures)} failures; {seconds:.0f} s", failures
+
+
+def at_rest(pid: int, seconds: float) -> float:
+    """Return the resident memory of a process that nobody has used for some seconds."""
+    time.sleep(seconds)
+    return megabytes(pid)
 
 
 def _listed(found: Counter[str]) -> str:
@@ -402,6 +412,12 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--clients", type=int, default=64)
     found.add_argument("--hostile", type=int, default=8, help="of the clients")
     found.add_argument("--swaps", type=int, default=5)
+    found.add_argument(
+        "--rest",
+        type=float,
+        default=40.0,
+        help="seconds before memory is measured; it is given back",
+    )
     return found
 
 

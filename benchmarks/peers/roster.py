@@ -12,6 +12,9 @@ SETS = (
     "pubmed-mesh",
     "nvd-versions",
     "mesh",
+    "attack",
+    "icd10cm",
+    "tibkat",
 )
 
 

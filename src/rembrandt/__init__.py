@@ -9,7 +9,7 @@ from typing import Any
 # is not loaded yet.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "12")
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The module of each name: it is imported when first used, so that `import rembrandt` stays fast.
 _HOMES = {

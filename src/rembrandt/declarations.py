@@ -89,7 +89,7 @@ GENERAL: tuple[Setting, ...] = (
         kind=Number(0, 1),
         default="micro",
         words=("micro", "macro"),
-        help="Least probability of predicted labels; micro, macro: for the best F1.",
+        help="Minimum probability of predicted labels, or the one with the best micro or macro F1.",
         note="`micro` and `macro` choose it on held-out examples, for the F1 of all labels "
         "together or of each label.",
         panel="Model",

@@ -164,7 +164,7 @@ def warn_if_unknown(classifier: RembrandtClassifier, data: Dataset, known: Datas
     label_ids = {str(name) for name in index.names}
     unknown = [data.label_ids[i] for i in used.tolist() if data.label_ids[i] not in label_ids]
     parameter = "labels"
-    reason = "is this the column of the labels?"
+    reason = "check that this is the column of the labels"
     separator = _likely_separator(unknown, label_ids)
     if separator is not None:
         parameter = "label_separator"
@@ -175,8 +175,8 @@ def warn_if_unknown(classifier: RembrandtClassifier, data: Dataset, known: Datas
             "another case"
         )
     message = (
-        f"{n_unknown:,} of {len(used):,} labels in the data are unknown to the model, so the "
-        f"measures are uninformative: {reason}, such as {unknown[0][:60]!r}"
+        f"{n_unknown:,} of {len(used):,} labels in the data are unknown to the model, such as "
+        f"{unknown[0][:60]!r}, so the measures are uninformative: {reason}"
     )
     warnings.warn(RembrandtWarning(message, [parameter]), stacklevel=3)
 

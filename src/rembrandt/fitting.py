@@ -7,7 +7,8 @@ import numpy as np
 
 from rembrandt import __version__
 from rembrandt.blend import Blend
-from rembrandt.data.examples import Examples, content_sum
+from rembrandt.data.content import content_sum
+from rembrandt.data.examples import Examples
 from rembrandt.declarations import ModelSettings
 from rembrandt.engines.backend import CPU, Backend
 from rembrandt.linalg import Array
@@ -73,6 +74,7 @@ def fit_part(
     begun: Part | None = None,
     shared: Shared | None = None,
     stopping: Examples | None = None,
+    scored: Examples | None = None,
 ) -> Part:
     """Fit one part of a model; it may learn from what ``earlier`` parts list."""
     spec = settings.parts[name]
@@ -90,6 +92,7 @@ def fit_part(
         begun=begun,
         shared=shared or Shared(),
         stopping=None if stopping is None else stopping.view(spec.view),
+        scored=None if scored is None else scored.view(spec.view),
     )
     return KINDS[spec.kind].fit(data.view(spec.view), spec.settings, fitting)
 

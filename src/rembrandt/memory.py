@@ -191,16 +191,22 @@ def _text(path: Path) -> str:
 
 
 def give_back() -> None:
+    """Return the memory of objects that nobody uses to the system, after something large."""
+    gc.collect()
+    trim()
+
+
+def trim() -> None:
     """Return freed memory to the system.
 
-    The C library of Linux keeps it for later, and models are large.
+    The C library of Linux keeps it for later, and models and requests are large. Other threads run
+    in the meantime.
     """
     if sys.platform != "linux":
         return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        gc.collect()
-        trim(0)
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)
 
 
 def ran_out(error: MemoryError) -> str:

@@ -47,8 +47,10 @@ class NodeSpace:
         is_closed = mode == "closed"
         position = np.full(n + 1, -1)
         position[order] = np.arange(n)
-        if allowed is None:
-            allowed = np.arange(n if is_closed else c)
+        if allowed is None and is_closed:
+            allowed = np.arange(n)
+        elif allowed is None:
+            allowed = np.arange(c)
         # A node is predicted where a label below it is.
         thresholds = np.full(n, np.inf)
         thresholds[:c] = threshold
@@ -90,29 +92,38 @@ class NodeSpace:
         values = probabilities[rows, entries]
         n = self.hierarchy.n_nodes
         if self.is_closed:
-            keys, largest = _largest_above(self.hierarchy.above, rows, columns, values)
-            return _as_lists(keys // n, self.position[keys % n], largest, len(labels))
+            above = self.hierarchy.above
+            keys, largest = _largest_above(above, rows, columns, values)
+            positions = self.position[keys % n]
+            return _as_lists(keys // n, positions, largest, len(labels))
         hiding = self._hiding(values, self.position[columns])
         strictly_above = self.hierarchy.strictly_above
         keys, largest = _largest_above(strictly_above, rows, columns, hiding)
-        own_keys = rows * n + columns
-        places = np.minimum(np.searchsorted(keys, own_keys), max(0, len(keys) - 1))
+        keys_of_labels = rows * n + columns
         kept = np.ones(len(values), dtype=np.bool_)
         if len(keys):
-            kept = (keys[places] != own_keys) | (largest[places] < values)
-        return _as_lists(rows[kept], self.position[columns[kept]], values[kept], len(labels))
+            insertion = np.searchsorted(keys, keys_of_labels)
+            places = np.minimum(insertion, len(keys) - 1)
+            is_above_another = keys[places] == keys_of_labels
+            is_hidden = is_above_another & (largest[places] >= values)
+            kept = ~is_hidden
+        positions = self.position[columns[kept]]
+        return _as_lists(rows[kept], positions, values[kept], len(labels))
 
     def of_all(self, P: Array) -> Array:
         """Return probabilities of all positions, from those of all labels (n × labels)."""
-        values = np.zeros((len(P), self.hierarchy.n_nodes), dtype=P.dtype)
+        shape = (len(P), self.hierarchy.n_nodes)
+        values = np.zeros(shape, dtype=P.dtype)
         values[:, : P.shape[1]] = P
         if self.is_closed:
             values = np.maximum(values, self.hierarchy.largest_below(values))
             return values[:, self.order]
+        positions = np.arange(len(self.order))
         hiding = np.empty_like(values)
-        hiding[:, self.order] = self._hiding(values[:, self.order], np.arange(len(self.order)))
-        hidden = self.hierarchy.largest_below(hiding) >= values
-        return np.where(hidden, -np.inf, values)[:, self.order]
+        hiding[:, self.order] = self._hiding(values[:, self.order], positions)
+        is_hidden = self.hierarchy.largest_below(hiding) >= values
+        left = np.where(is_hidden, -np.inf, values)
+        return left[:, self.order]
 
     def _hiding(self, values: Array, positions: Labels) -> Array:
         """Return the probability up to which labels hide those above them; -inf for others."""
@@ -133,7 +144,10 @@ def closed_probabilities(model: Model, P: Array) -> Array:
 
 
 def _largest_above(
-    above: sparse.csr_array, rows: Labels, columns: Labels, values: Array
+    above: sparse.csr_array,
+    rows: Labels,
+    columns: Labels,
+    values: Array,
 ) -> tuple[Labels, Array]:
     """Pass the value of each label to all nodes above it, and keep the largest of each node.
 
@@ -142,16 +156,17 @@ def _largest_above(
     n_nodes = above.shape[1]
     starts = above.indptr[columns].astype(np.int64)
     counts = above.indptr[columns + 1] - starts
-    firsts = np.cumsum(counts) - counts
-    within = np.arange(int(counts.sum())) - np.repeat(firsts, counts)
-    nodes = above.indices[np.repeat(starts, counts) + within]
-    keys = np.repeat(rows, counts) * n_nodes + nodes
+    places = np.repeat(starts, counts) + _positions_within(counts)
+    nodes = above.indices[places]
+    rows_of_nodes = np.repeat(rows, counts)
+    keys = rows_of_nodes * n_nodes + nodes
     spread = np.repeat(values, counts)
     order = np.argsort(keys, kind="stable")
     distinct, begins = np.unique(keys[order], return_index=True)
     if len(distinct) == 0:
         return distinct, spread
-    return distinct, np.maximum.reduceat(spread[order], begins)
+    largest = np.maximum.reduceat(spread[order], begins)
+    return distinct, largest
 
 
 def _as_lists(rows: Labels, positions: Labels, values: Array, n: int) -> tuple[Labels, Array]:
@@ -160,7 +175,14 @@ def _as_lists(rows: Labels, positions: Labels, values: Array, n: int) -> tuple[L
     width = int(counts.max(initial=0))
     labels = np.full((n, width), -1, dtype=np.int64)
     probabilities = np.zeros((n, width), dtype=values.dtype)
-    entries = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    entries = _positions_within(counts)
     labels[rows, entries] = positions
     probabilities[rows, entries] = values
     return labels, probabilities
+
+
+def _positions_within(counts: Array) -> Array:
+    """Return 0, 1, 2, … for each of some groups that follow each other and have these sizes."""
+    firsts = np.cumsum(counts) - counts
+    total = int(counts.sum())
+    return np.arange(total) - np.repeat(firsts, counts)

@@ -5,7 +5,6 @@ Everything follows from counts of operations at reference rates (`rembrandt.part
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from rembrandt.checks import seed_of
@@ -22,13 +21,10 @@ from rembrandt.declarations import (
 from rembrandt.engines.backend import Backend, backend_for
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.sparse import is_sparse
-from rembrandt.parts.allowance import ALLOWANCES, Allowance
+from rembrandt.parts.allowance import ALLOWANCES, Allowance, Work
 from rembrandt.parts.registry import KINDS
 from rembrandt.settings import PartSettings
 from rembrandt.settings.view_names import TEXTS, vector_views
-
-# Parts of which each finds labels by itself at a cost that differs much between data sets.
-MEASURED = ("trees", "embedding")
 
 
 def resolve(params: Mapping[str, Any], data: Examples) -> ModelSettings:
@@ -58,12 +54,22 @@ def resolve(params: Mapping[str, Any], data: Examples) -> ModelSettings:
             "growable",
         )
     is_alone = len(names) == 1 and not data.vectors
-    specs: dict[str, PartSpec] = {}
+    is_choosing = params["parts"] == "auto" and not is_growable
+    resolved = {}
     for name in names:
         settings = preset_settings(name, preset, user[name])
-        specs[name] = PartSpec(name, KINDS[name].resolve(settings, data, allowance, is_alone))
-    if params["parts"] == "auto" and not is_growable:
-        specs = _permitted(specs, user, data, allowance)
+        resolved[name] = KINDS[name].resolve(settings, data, allowance, is_alone)
+    if is_choosing and not _has_trees(resolved, user, data, allowance):
+        del resolved["trees"]
+    allowance = allowance.beside(_measure(resolved, data, allowance))
+    if "embedding" in resolved:
+        must_have = not is_choosing or "trees" not in resolved
+        settings = _embedding_settings(preset, user, data, allowance, is_alone, must_have)
+        if settings is None:
+            del resolved["embedding"]
+        else:
+            resolved["embedding"] = settings
+    specs = {name: PartSpec(name, settings) for name, settings in resolved.items()}
     specs |= _vector_parts(preset, user["embedding"], data, allowance)
     backend = backend_for(params["device"], data.X)
     specs |= _text_parts(params, preset, user, data, allowance, backend)
@@ -120,36 +126,64 @@ def _is_growable(user: dict[str, PartSettings]) -> bool:
     return bool(user["embedding"].set_values().get("growable", False))
 
 
-def _permitted(
-    specs: dict[str, PartSpec],
+def _has_trees(
+    resolved: Mapping[str, PartSettings],
     user: dict[str, PartSettings],
     data: Examples,
     allowance: Allowance,
-) -> dict[str, PartSpec]:
-    """Return the parts that the allowance permits; those whose settings a user sets are.
+) -> bool:
+    """Whether a model has trees.
 
-    Trees are made for sparse features, which they visit entry by entry, and are the measure of
-    what the embedding may cost. Next to dense features they are fitted where that costs no more
-    than the allowance has next to an embedding.
+    Trees are made for sparse features, which they visit entry by entry. Next to dense features they
+    are fitted where that costs no more than the allowance has beside an embedding without a kernel.
     """
-    trees = specs["trees"]
-    trees_work = KINDS["trees"].work(trees.settings, data)
-    embedding_kind = KINDS["embedding"]
-    forms = [specs["embedding"].settings]
-    forms += embedding_kind.alternatives(forms[0], data, allowance)
-    has_trees = is_sparse(data.X[:0]) or bool(user["trees"].set_values())
-    if not has_trees:
-        cheapest = embedding_kind.work(forms[-1], data)
-        has_trees = allowance.permits(trees_work, cheapest)
-    permitted = {name: spec for name, spec in specs.items() if name not in MEASURED}
-    if has_trees:
-        permitted["trees"] = trees
-    for settings in forms:
-        is_permitted = allowance.permits(embedding_kind.work(settings, data), trees_work)
-        if is_permitted or not has_trees or user["embedding"].set_values():
-            permitted["embedding"] = replace(specs["embedding"], settings=settings)
-            break
-    return {name: permitted[name] for name in specs if name in permitted}
+    if is_sparse(data.X[:0]) or user["trees"].set_values():
+        return True
+    linear = _linear_work(resolved["embedding"], data, allowance)
+    trees = KINDS["trees"].work(resolved["trees"], data)
+    return allowance.beside(linear).permits(trees)
+
+
+def _measure(resolved: Mapping[str, PartSettings], data: Examples, allowance: Allowance) -> Work:
+    """Return the work that the cost of the embedding is measured by: that of the trees, or, in a
+    model without trees, that of an embedding without a kernel.
+    """
+    if "trees" in resolved:
+        return KINDS["trees"].work(resolved["trees"], data)
+    if "embedding" in resolved:
+        return _linear_work(resolved["embedding"], data, allowance)
+    return Work()
+
+
+def _linear_work(settings: PartSettings, data: Examples, allowance: Allowance) -> Work:
+    """Return the work of the cheapest form of an embedding."""
+    kind = KINDS["embedding"]
+    forms = [settings, *kind.alternatives(settings, data, allowance)]
+    return kind.work(forms[-1], data)
+
+
+def _embedding_settings(
+    preset: Any,
+    user: dict[str, PartSettings],
+    data: Examples,
+    allowance: Allowance,
+    is_alone: bool,
+    must_have: bool,
+) -> Any:
+    """Return the settings of the embedding: its most accurate form that the allowance permits.
+
+    Where a model must have one, or a user sets some of its settings, it is permitted anyway. None
+    where no form is.
+    """
+    kind = KINDS["embedding"]
+    settings = preset_settings("embedding", preset, user["embedding"])
+    settings = kind.resolve(settings, data, allowance, is_alone)
+    if must_have or user["embedding"].set_values():
+        return settings
+    for form in [settings, *kind.alternatives(settings, data, allowance)]:
+        if allowance.permits(kind.work(form, data)):
+            return form
+    return None
 
 
 def _vector_parts(

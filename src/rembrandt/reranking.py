@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from rembrandt.checks import check_number, check_whole
 from rembrandt.errors import DataError, RembrandtError, RembrandtWarning, SettingsError
@@ -278,6 +277,8 @@ def _best_weight(log_odds: Array, scores: Array, hits: Array) -> float:
 
     def loss(weight: float) -> float:
         return float(np.logaddexp(0, signs * (log_odds + weight / spread * scores)).sum())
+
+    from scipy.optimize import minimize_scalar  # loads much
 
     best = minimize_scalar(loss, bounds=(0, _MAX_WEIGHT), method="bounded", options={"xatol": 1e-4})
     return float(best.x) / spread

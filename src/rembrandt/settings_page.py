@@ -15,7 +15,8 @@ A setting that you do not set has the value of the preset. `EmbeddingSettings(n_
 `--n-iter 2` change `n_iter` alone, and `EmbeddingSettings()` is the same as `None`. What is
 `"auto"` follows from the preset and the data, as its row says. Settings of the embedding that are
 marked † are also parameters of `RembrandtClassifier`: `n_components=50` is the same as
-`embedding=EmbeddingSettings(n_components=50)`.
+`embedding=EmbeddingSettings(n_components=50)`. The [glossary](glossary.md) explains
+the words.
 
 In an [Annif project](annif.md) every setting has the name of its option with underscores
 (`n_components`, `seed`, `tree_cost`). Those without an option have their own name, and fields of

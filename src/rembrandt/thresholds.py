@@ -39,8 +39,10 @@ class Curves:
 
 def best_threshold(pairs: Pairs) -> float:
     """Return the threshold with the best micro-averaged F1."""
-    curves = _curves(pairs, np.zeros_like(pairs.labels), 1)
-    f1 = _f1(curves.n_true_positives, curves.n_predicted, pairs.true_counts.sum())
+    one_group = np.zeros_like(pairs.labels)
+    curves = _curves(pairs, one_group, 1)
+    n_true = pairs.true_counts.sum()
+    f1 = _f1(curves.n_true_positives, curves.n_predicted, n_true)
     return float(curves.thresholds[f1.argmax()])
 
 
@@ -56,7 +58,8 @@ def label_thresholds(pairs: Pairs) -> Array:
         curves.n_predicted + share * curves.n_predicted.sum(axis=0),
         n_true + PRIOR_EXAMPLES,
     )
-    return np.asarray(curves.thresholds[smoothed.argmax(axis=1)])
+    best = smoothed.argmax(axis=1)
+    return np.asarray(curves.thresholds[best])
 
 
 def summary(threshold: float | Array) -> Any:
@@ -77,7 +80,8 @@ def _curves(pairs: Pairs, groups: Array, n_groups: int) -> Curves:
     thresholds = np.array([0.5])
     if pairs.right.any():
         quantiles = np.linspace(0, 1, N_THRESHOLDS)
-        thresholds = np.unique(np.quantile(pairs.likely[pairs.right], quantiles))
+        of_right = pairs.likely[pairs.right]
+        thresholds = np.unique(np.quantile(of_right, quantiles))
     n_thresholds = len(thresholds)
     step = np.searchsorted(thresholds, pairs.likely, side="right") - 1
     is_counted = step >= 0
@@ -86,10 +90,15 @@ def _curves(pairs: Pairs, groups: Array, n_groups: int) -> Curves:
     def count_above(weights: Array | None) -> Array:
         counts = np.bincount(cell, weights, n_groups * n_thresholds)
         by_group = counts.reshape(n_groups, n_thresholds)
-        return by_group[:, ::-1].cumsum(axis=1)[:, ::-1]
+        from_the_highest = by_group[:, ::-1].cumsum(axis=1)
+        return from_the_highest[:, ::-1]
 
-    n_true_positives = count_above(pairs.right[is_counted].astype(np.float64))
-    return Curves(thresholds, n_true_positives, count_above(None))
+    is_right = pairs.right[is_counted].astype(np.float64)
+    return Curves(
+        thresholds=thresholds,
+        n_true_positives=count_above(is_right),
+        n_predicted=count_above(None),
+    )
 
 
 def _f1(n_true_positives: Array, n_predicted: Array, n_true: Any) -> Array:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from rembrandt.data.examples import Examples, content_sum
+from rembrandt.data.content import content_sum
+from rembrandt.data.examples import Examples
 from rembrandt.data.rows import as_rows
 from rembrandt.errors import SettingsError, counted
 from rembrandt.features.text import NewTerms
@@ -85,8 +86,13 @@ def update_model(
     no_texts = [""] * n_new
     titles = model.titles and [*model.titles, *no_texts]
     descriptions = model.descriptions and [*model.descriptions, *no_texts]
+    other_names = model.other_names and [*model.other_names, *no_texts]
     examples = replace(
-        examples, classes=classes, label_names=titles, label_descriptions=descriptions
+        examples,
+        classes=classes,
+        label_names=titles,
+        label_descriptions=descriptions,
+        label_other_names=other_names,
     )
     counts = np.bincount(examples.Y.indices, minlength=examples.Y.shape[1])
     parts: dict[str, Part] = {}
@@ -123,6 +129,7 @@ def add_labels(model: Model, new_classes: Array) -> Model:
     no_texts = [""] * n_new
     titles = model.titles and [*model.titles, *no_texts]
     descriptions = model.descriptions and [*model.descriptions, *no_texts]
+    other_names = model.other_names and [*model.other_names, *no_texts]
     nothing = Examples(
         X=as_rows(sparse.csr_array((0, model.n_features), dtype=np.float32)),
         Y=as_csr(sparse.csr_array((0, len(classes)), dtype=np.float32)),
@@ -132,6 +139,7 @@ def add_labels(model: Model, new_classes: Array) -> Model:
         texts=np.empty(0, dtype=object),
         label_names=titles,
         label_descriptions=descriptions,
+        label_other_names=other_names,
     )
     parts = {}
     for name, part in model.parts.items():
@@ -179,6 +187,7 @@ def _widened(model: Model, parts: dict[str, Part], examples: Examples, counts: A
         parts=parts,
         titles=examples.label_names,
         descriptions=examples.label_descriptions,
+        other_names=examples.label_other_names,
         hierarchy=hierarchy,
         threshold=threshold,
         label_counts=old_counts + counts,

@@ -28,13 +28,13 @@ def test_damage_is_refused_or_harmless(name):
 
 
 def test_a_killed_process_loses_nothing():
-    outcomes, failures = processes.kills(3, seed=1)
-    assert failures == [] and outcomes == {"kept": 3}
+    outcomes, failures = processes.kills(6, seed=1)
+    assert failures == [] and outcomes == {"kept": 6}
 
 
 def test_hostile_clients_harm_nobody():
     given = service.parser().parse_args(
-        ["--cases", "300", "--clients", "12", "--hostile", "4", "--swaps", "2"]
+        ["--cases", "300", "--clients", "12", "--hostile", "4", "--swaps", "2", "--rest", "0"]
     )
     line, failures = service.run(given)
     assert failures == []

@@ -72,4 +72,32 @@ def test_a_mutant_is_caught_and_another_survives(tmp_path, monkeypatch):
     path = mutate.ROOT / mutate.PACKAGE / "linalg/dense.py"
     [unseen, *_] = mutants("linalg/dense.py", path.read_bytes())
     assert workshop.test(unseen).outcome == "survives"
+    workshop.close()
     assert path.read_bytes() == (workshop.tree / mutate.PACKAGE / "linalg/dense.py").read_bytes()
+
+
+def test_tests_of_a_mutant_are_those_that_execute_its_statement():
+    """Fixtures count for all tests of a file, and what runs at the import of tests for all."""
+    seconds = {"a.py::one": 1.0, "a.py::two": 2.0, "b.py::three": 3.0}
+    users = {"x.py:4": ["a.py::two"], "x.py:6": ["a.py"], "x.py:8": [""], "x.py:9": ["b.py::three"]}
+    clean = mutate.CleanRun(6.0, {"seconds": seconds, "users": users})
+    assert set(clean.tests_of("x.py", range(4, 6))) == {"a.py::two"}
+    assert set(clean.tests_of("x.py", range(6, 7))) == {"a.py::one", "a.py::two"}
+    assert set(clean.tests_of("x.py", range(9, 11))) == {"b.py::three"}
+    assert clean.tests_of("x.py", range(7, 10)) == seconds
+    assert clean.tests_of("x.py", range(5, 6)) == clean.tests_of("y.py", range(1, 9)) == {}
+
+
+def test_a_statement_is_its_lines_or_its_head():
+    source = b"""
+def f(a, b):
+    while (
+        a < b
+    ):
+        a += (
+            1
+        )
+    return a
+"""
+    lines = {mutant.line: mutant.lines for mutant in mutants("f.py", source)}
+    assert lines == {4: range(3, 6), 6: range(6, 9), 7: range(6, 9)}

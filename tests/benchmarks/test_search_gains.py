@@ -7,8 +7,9 @@ import pytest
 from benchmarks.search_gains import Change, applied, changes_of, left_out_gains
 
 from benchmarks import search_gains
-from rembrandt import blend
+from rembrandt import candidates
 from rembrandt.data.generated import labelled_documents
+from rembrandt.linalg import logistic
 from rembrandt.parts.allowance import ALLOWANCES
 from rembrandt.parts.embedding import kind as embedding_kind
 from rembrandt.search import holdout, trial
@@ -85,7 +86,7 @@ def test_constants_are_changed_one_at_a_time(generated, monkeypatch, capsys):
     some = [
         Change("n_trees", 2.0, 8),
         Change("rank", 0.5, 4),
-        Change("PENALTY", 2.0, 2.0, blend),
+        Change("PENALTY", 2.0, 2.0, logistic),
         Change("HELD_OUT_SHARE", 2.0, 1 / 3, holdout),
     ]
     monkeypatch.setattr(search_gains, "changes_of", lambda preset: some)
@@ -118,9 +119,9 @@ def test_a_number_that_is_0_is_left_as_it_is(monkeypatch):
 
 def test_a_changed_number_has_its_value_everywhere_and_only_then():
     before = ALLOWANCES["fast"]
-    with applied(Change("LIST_LENGTH", 2.0, 20, blend), "fast"):
-        assert (blend.LIST_LENGTH, trial.LIST_LENGTH) == (20, 20)
-    assert (blend.LIST_LENGTH, trial.LIST_LENGTH) == (10, 10)
+    with applied(Change("LIST_LENGTH", 2.0, 20, candidates), "fast"):
+        assert (candidates.LIST_LENGTH, trial.LIST_LENGTH) == (20, 20)
+    assert (candidates.LIST_LENGTH, trial.LIST_LENGTH) == (10, 10)
     with applied(Change("rank", 0.5, 50), "fast"):
         assert ALLOWANCES["fast"].rank == 50
     assert ALLOWANCES["fast"] == before

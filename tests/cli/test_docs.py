@@ -1,16 +1,21 @@
 """Every command and every line of Python in the documentation is run, on small files with the names
-that it uses.
+that it uses. On pages that a newcomer follows, what the commands print is compared with the page.
 
 Blocks after a comment ``<!-- not run: reason -->`` are not run, nor is ``pip install``, which `make
 package` runs. Their commands must exist and their Python code must compile all the same.
 """
 
 import gzip
+import io
+import math
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import warnings
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +38,14 @@ PAGES = [
     ROOT / "examples/README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+# Pages whose commands are run on the files that they name, and whose outputs are compared.
+WALKS = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("index", "quickstart", "troubleshooting")),
+]
+SHELL = ("cat", "cp", "echo", "head", "mkdir", "printf")  # programs that walks may call
+NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
+TIMED = (" s ", " s\n", " examples per second")  # what follows a number that depends on the machine
 BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<why>.+?) -->\n\n?)?```(?P<language>\w*)\n(?P<text>.*?)^```", re.M | re.S
 )
@@ -52,9 +65,21 @@ class Block:
     why_not: str | None
 
     def lines(self) -> list[str]:
-        """The commands of a console block; lines without a prompt are output."""
-        joined = self.text.replace("\\\n", " ").splitlines()
-        return [line.removeprefix("$ ") for line in joined if line.startswith("$ ")]
+        """The commands of a console block."""
+        return [command for command, _ in self.steps()]
+
+    def steps(self) -> list[tuple[str, str]]:
+        """The commands of a console block, each with the output that the page shows."""
+        joined = self.text.replace("\\\n", " ")
+        steps = []
+        for step in re.split(r"^\$ ", joined, flags=re.M)[1:]:
+            command, _, output = step.partition("\n")
+            steps.append((command, output))
+        return steps
+
+    def printed(self) -> str:
+        """What a block of Python prints, by the comments after its calls of print."""
+        return "\n".join(re.findall(r"^print\(.*\)  # (.+)$", self.text, re.M))
 
 
 def blocks(page: Path) -> list[Block]:
@@ -126,6 +151,9 @@ def files(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
     (folder / "names.tsv").write_text("id\tname\ntopic-00/label-000\tThe first topic\n")
     read_as = ("--text", "title,body", "--labels", "tags", "--label-separator", "|")
     run("fit", folder / "train.tsv", *read_as, "--preset", "fast", "--output", folder / "model")
+    (folder / "docs").mkdir()
+    for file in (ROOT / "docs").glob("garden*"):
+        shutil.copy(file, folder / "docs")
     return folder
 
 
@@ -147,21 +175,79 @@ def variables() -> dict[str, Any]:
     return names | {"RembrandtClassifier": RembrandtClassifier, "load": load}
 
 
-def run_line(line: str, run: Run, folder: Path) -> None:
-    words, echoed = words_of(line), re.match(r"echo (.*?) \| rembrandt ", line)
+def run_line(line: str, run: Run, expected: str = "") -> str:
+    """Run a command; return warnings, what it prints, and its error, in this order."""
+    words = words_of(line)
     if words is None:
-        assert line.startswith("pip install "), f"mark it as not run, with the reason: {line}"
-        return
+        return run_program(line)
+    echoed = re.match(r"echo (.*?) \| rembrandt ", line)
     output = Path(words[words.index("--output") + 1]) if "--output" in words else None
-    if output is not None and output.exists() and words[0] in REPLACED:
+    fails = re.search("^error: ", expected, re.M) is not None
+    if output is not None and output.exists() and words[0] in REPLACED and not fails:
         shutil.rmtree(output) if output.is_dir() else output.unlink()
     if "--budget" in words:
         words[words.index("--budget") + 1] = "1s"
+    code = 0
+    if fails:
+        code = 2 if "\nSee rembrandt " in expected else 1
     matched = [sorted(map(str, Path().glob(word))) if "*" in word else [word] for word in words]
-    run(
+    ran = run(
         *(word for each in matched for word in each),
         input=None if echoed is None else shlex.split(echoed[1])[0],
+        code=code,
     )
+    said = ran.err.splitlines()
+    said_before = [line for line in said if line.startswith("warning: ")]
+    said_after = [line for line in said if line.startswith(("error: ", "See rembrandt "))]
+    return "\n".join([*said_before, ran.out, *said_after])
+
+
+def run_program(line: str) -> str:
+    """Run a command of the shell; return what it prints."""
+    program, *words = shlex.split(line)
+    if program == "cd":
+        os.chdir(words[0])
+        return ""
+    if line.startswith("pip install "):
+        return ""
+    assert program in SHELL, f"mark it as not run, with the reason: {line}"
+    return subprocess.run(line, shell=True, check=True, capture_output=True, text=True).stdout
+
+
+def check_same(actual: str, expected: str) -> None:
+    """Check that a page shows what a command prints.
+
+    Words and their order are the same, line breaks are not compared, and "…" stands for anything.
+    Numbers agree up to a tenth, or a twentieth of one: other processors round differently. Times
+    are not compared.
+    """
+    pattern = ""
+    end = 0
+    shown = []
+    expected = " ".join(expected.split()) + "\n"
+    for number in NUMBER.finditer(expected):
+        pattern += re.escape(expected[end : number.start()]) + f"({NUMBER.pattern})"
+        end = number.end()
+        shown.append((number[0], expected[end:].startswith(TIMED)))
+    pattern += re.escape(expected[end:])
+    pattern = pattern.replace("…", ".*")
+    match = re.fullmatch(pattern, " ".join(actual.split()) + "\n")
+    assert match is not None, f"the page shows\n{expected}\nand the command prints\n{actual}"
+    for (number, is_time), printed in zip(shown, match.groups(), strict=True):
+        values = [float(text.replace(",", "")) for text in (number, printed)]
+        is_close = math.isclose(*values, rel_tol=0.1, abs_tol=0.05)
+        assert is_time or is_close, f"{number} on the page, {printed} printed:\n{actual}"
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ["right for 76 %", "right for 50.5 % of 198", "wrong for 76.8 % of 198", ""],
+)
+def test_a_page_that_shows_something_else_is_noticed(printed: str) -> None:
+    check_same("right for 76.9 % of\n198, in 3.5 s\n", "right for 76.8 % of 198, in 90.1 s")
+    check_same("a\nb\nc", "a … c")
+    with pytest.raises(AssertionError):
+        check_same(printed, "right for 76.8 % of 198")
 
 
 def runnable() -> Iterator[Any]:
@@ -191,10 +277,16 @@ def test_blocks_run(
             if block.why_not is not None:
                 continue
             if block.language == "python":
-                exec(compile(block.text, page.name, "exec"), namespace)
+                printed = io.StringIO()
+                with redirect_stdout(printed):
+                    exec(compile(block.text, page.name, "exec"), namespace)
+                if page in WALKS:
+                    check_same(printed.getvalue(), block.printed())
             if block.language == "console":
-                for line in block.lines():
-                    run_line(line, run, folder)
+                for line, expected in block.steps():
+                    actual = run_line(line, run, expected)
+                    if page in WALKS and expected.strip():
+                        check_same(actual, expected)
 
 
 def slugs(text: str) -> set[str]:

@@ -207,7 +207,7 @@ def test_parameters_of_the_estimators_have_options() -> None:
             "the default is right",
         ),
         **dict.fromkeys(
-            ("tolerance", "beam", "power", "prune_below", "retrieves_labels"),
+            ("tolerance", "beam", "power", "prune_below", "label_features", "retrieves_labels"),
             "the default is right",
         ),
         **dict.fromkeys(

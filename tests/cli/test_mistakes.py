@@ -142,3 +142,8 @@ def test_help_pages_have_examples_with_their_options(verb: str, run: Run) -> Non
 
 def test_every_command_has_an_example() -> None:
     assert set(commands()) - {"annif"} == set(EXAMPLES)
+
+
+def test_a_value_that_is_no_choice_is_named_with_the_choices(run: Run) -> None:
+    error = run("fit", "train.csv", "--output", "model", "--preset", "quick", code=2).err
+    assert error.startswith("error: Invalid value for '--preset': 'quick' is not one of 'fast',")

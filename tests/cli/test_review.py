@@ -124,3 +124,107 @@ def test_fit_and_update_learn_corrections(
         "fit", data / "train.txt", "-o", tmp_path / "no", "--corrections", answers, code=1
     ).err
     assert "corrections need examples that are texts" in refused and "--corrections" in refused
+
+
+def test_an_update_learns_each_answer_once(
+    model: Path, data: Path, run: Run, tmp_path: Path, texts: list[str]
+) -> None:
+    first = (texts[0], ["a new label"], [LABEL])
+    answers = write_corrections(tmp_path / "answers.jsonl", first, (texts[1], [LABEL], []))
+    updated = tmp_path / "updated"
+    assert run("update", model, answers, "-o", updated, "--json").json["n_examples"] == 2
+    before = {path.name: path.read_bytes() for path in updated.iterdir()}
+    said = run("update", updated, answers).out
+    assert "learned them before: 2 answers of" in said and "nothing to learn" in said
+    weights = "weights.safetensors"
+    assert (updated / weights).read_bytes() == before[weights]
+    n_train = load(updated).n_train_
+
+    # The file grows, and an answer changes.
+    changed = (texts[1], ["a new label"], [LABEL])
+    write_corrections(answers, first, (texts[1], [LABEL], []), (texts[2], [LABEL], []), changed)
+    grown = run("update", updated, answers, "--json").json
+    assert grown["n_examples"] == 2 and grown["left_out"] == 1
+    assert load(updated).n_train_ == n_train + 2
+    write_corrections(answers, (texts[1], [LABEL], []))
+    assert (
+        "Changed since the model learned them: 1 answer of" in run("update", updated, answers).out
+    )
+    assert "learned them before: 1 answer of" in run("update", updated, answers).out
+    assert run("update", updated, answers, "--again", "--json").json["n_examples"] == 1
+
+
+def test_answers_of_a_fit_are_not_learned_again(
+    data: Path, run: Run, tmp_path: Path, texts: list[str]
+) -> None:
+    answers = write_corrections(tmp_path / "answers.jsonl", (texts[0], [LABEL], []))
+    fit = ("fit", data / "train.tsv", "-o", tmp_path / "fitted", *TABLE, *FAST)
+    run(*fit, "--corrections", answers)
+    unchanged = run("update", tmp_path / "fitted", answers, "--json").json
+    assert (unchanged["n_examples"], unchanged["left_out"], unchanged["updates"]) == (0, 1, [])
+    run(*fit, "--force")
+    assert run("update", tmp_path / "fitted", answers, "--json").json["n_examples"] == 1
+
+
+def test_a_file_is_learned_once(model: Path, feature_model: Path, data: Path, run: Run) -> None:
+    for fitted, suffix in ((model, "tsv"), (feature_model, "txt")):
+        target = data / f"once-{suffix}"
+        file = data / f"test.{suffix}"
+        learned = run("update", fitted, file, "-o", target, "--json").json
+        assert learned["left_out"] == 0
+        header, *lines = file.read_text().splitlines(keepends=True)
+        shuffled = data / f"shuffled.{suffix}"
+        shuffled.write_text("".join([header, *reversed(lines)]))
+        again = run("update", target, shuffled, "--json").json
+        assert again["n_examples"] == 0 and again["n_train"] == learned["n_train"]
+        fewer = data / f"fewer.{suffix}"
+        n_fewer = len(lines) - 1
+        if suffix == "txt":
+            header = " ".join([str(n_fewer), *header.split()[1:]]) + "\n"
+        fewer.write_text("".join([header, *lines[:-1]]))
+        assert run("update", target, fewer, "--json").json["n_examples"] == n_fewer
+
+
+def test_suggestions_for_other_tools(
+    model: Path, data: Path, run: Run, tmp_path: Path, feature_model: Path
+) -> None:
+    suggest = ("suggest", model, data / "test.tsv", "--rows", 30)
+    expected = run(*suggest, "--json").json["suggested"]
+    threshold = load(model).threshold_
+    tasks = tmp_path / "tasks.json"
+    run(*suggest, "--for", "label-studio", "--output", tasks)
+    records = tmp_path / "records.json"
+    run(*suggest, "--for", "argilla", "--output", records)
+    n_assigned = 0
+    rows = zip(
+        expected, json.loads(tasks.read_text()), json.loads(records.read_text()), strict=True
+    )
+    for document, task, record in rows:
+        assigned = [label for label in document["suggested"] if label["probability"] >= threshold]
+        labels = [label["label"] for label in assigned]
+        n_assigned += len(labels)
+        assert task["data"] | {"text": ""} == {
+            "text": "",
+            "id": document["id"],
+            "rank": document["rank"],
+        }
+        assert task["data"]["text"] == record["fields"]["text"] == document["text"]
+        assert record["id"] == str(document["id"])
+        if not labels:
+            assert "predictions" not in task and record["suggestions"] == {}
+            continue
+        [prediction] = task["predictions"]
+        [choices] = prediction["result"]
+        assert (choices["from_name"], choices["to_name"]) == ("labels", "text")
+        assert choices["type"] == "choices"
+        assert choices["value"]["choices"][: len(labels)] == labels
+        suggestion = record["suggestions"]["labels"]
+        assert suggestion["agent"] == prediction["model_version"] == model.name
+        assert suggestion["value"] == choices["value"]["choices"]
+        assert prediction["score"] == min(suggestion["score"]) >= threshold
+    assert n_assigned > 0
+    assert "name it with --output" in run(*suggest, "--for", "argilla", code=1).err
+    wrong = run(*suggest, "--for", "argilla", "--output", tmp_path / "a.csv", code=2)
+    assert ".json" in wrong.err
+    features = ("suggest", feature_model, data / "test.txt", "--for", "argilla")
+    assert "features" in run(*features, "--output", tmp_path / "f.json", code=1).err

@@ -24,6 +24,11 @@ DESCRIBED = """@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
 <u:2> skos:prefLabel "Dogs"@en ; skos:scopeNote "Not wolves"@en ; skos:definition <u:3> .
 <u:3> skos:prefLabel <u:1> .
 """
+SYNONYMS = """@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+<u:1> skos:prefLabel "Cats"@en ; skos:definition "Small felines"@en ; skos:altLabel "Katzen"@de .
+<u:1> skos:altLabel " Felines ", "Cats"@en ; skos:hiddenLabel "catz" .
+<u:2> skos:prefLabel "Dogs"@en ; skos:altLabel <u:1> .
+"""
 
 
 @pytest.mark.parametrize(
@@ -57,11 +62,11 @@ def test_skos(tmp_path):
     for name in ("a.ttl", "a.rdf"):
         found = read_label_names(tmp_path / name)
         assert found == {
-            "http://example.org/c1": "Cats",
-            "636.8": "Cats",
+            "http://example.org/c1": ("Cats", "", "Felines"),
+            "636.8": ("Cats", "", "Felines"),
             "http://example.org/c2": "Hunde",
         }
-        assert read_label_names(tmp_path / name, "fi")["636.8"] == "Kissat"
+        assert read_label_names(tmp_path / name, "fi")["636.8"] == ("Kissat", "", "Felines")
     (tmp_path / "bad.ttl").write_text("<a> <b> ")
     with pytest.raises(DataError, match=r"bad.ttl: this is not a file in turtle"):
         read_label_names(tmp_path / "bad.ttl")
@@ -97,6 +102,35 @@ def test_descriptions_in_skos(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("a.tsv", "id\tname\tsynonyms\nD1\tAbdomen\tBelly| a  paunch |\nD2\tEye\t\n"),
+        ("a.csv", "aliases,id,name\nBelly|a paunch,D1,Abdomen\n,D2,Eye\n"),
+        (
+            "a.jsonl",
+            '{"id": "D1", "name": "Abdomen", "synonyms": ["Belly", "a paunch"]}\n'
+            '{"id": "D2", "name": "Eye", "synonyms": null}\n',
+        ),
+    ],
+)
+def test_synonyms(tmp_path, file, text):
+    (tmp_path / file).write_text(text)
+    assert read_label_names(tmp_path / file) == {
+        "D1": ("Abdomen", "", "Belly", "a paunch"),
+        "D2": "Eye",
+    }
+
+
+def test_alternative_and_hidden_labels_of_skos(tmp_path):
+    pytest.importorskip("rdflib")
+    (tmp_path / "a.ttl").write_text(SYNONYMS)
+    assert read_label_names(tmp_path / "a.ttl") == {
+        "u:1": ("Cats", "Small felines", "Felines", "Katzen", "catz"),
+        "u:2": "Dogs",
+    }
+
+
+@pytest.mark.parametrize(
     ("file", "text", "message"),
     [
         ("a.tsv", "id\tname\n", "no names"),
@@ -105,6 +139,7 @@ def test_descriptions_in_skos(tmp_path):
         ("a.jsonl", '{"id": "D1", "name": ["x"]}\n', "expected texts"),
         ("a.jsonl", '{"id": "D1", "name": "x", "description": ["x"]}\n', "expected texts"),
         ("a.csv", "id,description,name\nD1,x\n", "expected texts"),
+        ("a.jsonl", '{"id": "D1", "name": "x", "synonyms": {"a": "b"}}\n', "structure"),
         ("a.xlsx", "", "cannot be read from .xlsx"),
     ],
 )
@@ -121,8 +156,9 @@ def test_any_text_gives_names_or_a_data_error(tmp_path_factory, text, file):
     path.write_text(text, encoding="utf-8", errors="replace")
     try:
         for key, given in read_label_names(path).items():
-            texts = (key, given) if isinstance(given, str) else (key, *given)
-            assert all(isinstance(text, str) and text for text in texts)
+            name, description, *others = (given, "") if isinstance(given, str) else given
+            assert isinstance(description, str)
+            assert all(isinstance(text, str) and text for text in (key, name, *others))
     except DataError as error:
         assert file in str(error)
 
@@ -169,7 +205,7 @@ def test_descriptions_are_saved_updated_and_replaced(tmp_path):
     again.save(tmp_path / "updated")
     again = load(tmp_path / "updated").set_label_names({"D2": "Eye"})
     assert again.label_descriptions_ == {} and again.label_names_ == {"D2": "Eye"}
-    with pytest.raises(DataError, match="pairs with a description"):
+    with pytest.raises(DataError, match="tuples of a name and a description"):
         again.set_label_names({"D2": ("Eye", 3)})
 
 

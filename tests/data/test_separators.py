@@ -129,7 +129,7 @@ def test_missing_labels_are_no_labels(missing):
         pd.Series(["a", missing, "b"]),
         np.array(["a", missing, "b"], dtype=object),
     ):
-        with pytest.warns(RembrandtWarning, match="1 labels in 3 rows are missing"):
+        with pytest.warns(RembrandtWarning, match="1 label in 3 rows is missing"):
             targets = read_targets(y)
         assert targets.classes.tolist() == ["a", "b"] and targets.Y.toarray().tolist() == [
             [1, 0],

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from rembrandt.data.examples import content_groups
+from rembrandt.data.content import content_groups
 from rembrandt.data.splits import draw_by_key, draw_rows
 
 GROUPS = st.integers(2, 200).flatmap(lambda n: arrays(np.int64, n, elements=st.integers(0, 12)))

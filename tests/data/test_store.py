@@ -232,6 +232,30 @@ def test_damage_is_named(numeric, tmp_path):
     assert "not a store" in damaged("absent", lambda f: (f / MANIFEST).unlink())
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with a name")
+@pytest.mark.parametrize("is_pipe", [True, False])
+def test_what_is_no_regular_file_is_refused(numeric, tmp_path, is_pipe):
+    """A pipe without a writer is not waited for, and a device without an end is not read."""
+    store = convert([numeric], tmp_path / "store", rows=4)
+
+    def replace_file(name):
+        (store.path / name).unlink()
+        if is_pipe:
+            os.mkfifo(store.path / name)
+        else:
+            (store.path / name).symlink_to("/dev/zero")
+
+    entry = store.shards[0].entry
+    replace_file(entry.file)
+    emptied = replace(entry, bytes=0)  # as many as a pipe says that it has
+    replace(store.manifest, shards=(emptied, *store.manifest.shards[1:])).write(store.path)
+    with pytest.raises(DataError, match=rf"{entry.file}: this shard of the store is missing"):
+        Store(store.path)
+    replace_file(MANIFEST)
+    with pytest.raises(DataError, match=rf"{MANIFEST} is not a regular file"):
+        Store(store.path)
+
+
 def test_damaged_text_features_are_named(texts, tmp_path):
     store = convert([texts], tmp_path / "store", **TABLE)
     flip(store.path / TEXT, 40)

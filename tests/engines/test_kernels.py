@@ -69,12 +69,13 @@ def test_ahead(dtype, some):
 def test_advance(dtype, some, penalized):
     kept = torch.tensor([1, 4, 9], device=DEVICE) if some else None
     G = random(3 if some else ROWS, COLUMNS, dtype=dtype, seed=2, wider=0)
-    step, penalty = random(COLUMNS).abs(), random(COLUMNS).abs() if penalized else None
+    length, penalty = random(COLUMNS).abs(), random(COLUMNS).abs() if penalized else None
     both = []
     for kernels in (plain, fused):
         state = [random(ROWS, COLUMNS, seed=seed).clone() for seed in (3, 4, 5)]
         point = None if some else torch.full((ROWS, COLUMNS), 7.0, device=DEVICE)
-        kernels.advance_(*state, G, kept, step, 0.9, penalty, point, 6)
+        step = plain.Step(G, kept, length, 0.9, penalty)
+        kernels.advance_(plain.Iterates(*state, point), step, 6)
         both.append(state if some else [*state, point])
     for values, expected in zip(both[1], both[0], strict=True):
         assert_close(values, expected, rtol=1e-5, atol=1e-5)

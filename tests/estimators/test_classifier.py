@@ -16,7 +16,8 @@ from rembrandt.fitting import fit_model
 from rembrandt.parts.embedding.settings import DECODERS, EmbeddingSettings
 from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.planning import resolve
-from rembrandt.predict import all_probabilities, log_odds
+from rembrandt.predict import all_probabilities
+from rembrandt.probabilities import log_odds
 from rembrandt.search import search
 from rembrandt.settings import PRESET_NAMES
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, TextFeatures
-from rembrandt.blend import LIST_LENGTH, Blend
+from rembrandt.blend import Blend
+from rembrandt.candidates import LIST_LENGTH
 from rembrandt.data import catalogue
 from rembrandt.data.generated import labelled_documents
 from rembrandt.data.views import Views
@@ -24,7 +25,8 @@ from rembrandt.parts.embedding.settings import EmbeddingSettings
 from rembrandt.parts.protocol import Fitting
 from rembrandt.parts.registry import KINDS
 from rembrandt.parts.trees.settings import TreeSettings
-from rembrandt.predict import Request, all_probabilities, answer, indicator, log_odds
+from rembrandt.predict import Request, all_probabilities, answer, indicator
+from rembrandt.probabilities import log_odds
 from tests.estimators.problems import examples
 
 EXACT = 1e-4
@@ -138,7 +140,7 @@ def test_contributions_to_a_blend_sum_to_the_log_odds(link, pairs, names):
 
 @pytest.mark.parametrize("length", [LIST_LENGTH, C])
 def test_the_base_is_that_of_an_empty_row_and_absent_features_add_nothing(length, monkeypatch):
-    monkeypatch.setattr("rembrandt.blend.LIST_LENGTH", length)
+    monkeypatch.setattr("rembrandt.candidates.LIST_LENGTH", length)
     rng = np.random.default_rng(7)
     model = model_of(embedding=random_embedding("gaussian", False, "identity", rng))
     X = sparse.vstack(

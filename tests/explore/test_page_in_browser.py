@@ -2,12 +2,15 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from rembrandt import RembrandtClassifier
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
+from rembrandt.explanations.explanation import Explanation
 from rembrandt.explore.report import gather, render
+from rembrandt.explore.report.contents import _explanation
 from tests.looks import check_looks
 
 HOSTILE = (
@@ -39,6 +42,10 @@ def test_a_browser_draws_the_page(browser, tmp_path, part, charts, scheme, width
     )
     classifier = RembrandtClassifier("fast", parts=part, random_state=0).fit_dataset(train)
     contents = gather(classifier, test, "a model")
+    words = [["<i>word", 1.25], ["other", -0.5]]
+    for example in contents["explained"]:
+        for prediction in example["predictions"]:
+            prediction["estimates"] = [{"part": "encoder", "words": words}]
     file = tmp_path / "report.html"
     file.write_text(render(contents), encoding="utf-8")
     with browser.new_context(
@@ -63,3 +70,19 @@ def test_a_browser_draws_the_page(browser, tmp_path, part, charts, scheme, width
         in drawn
     )
     assert "[object Object]" not in drawn
+    assert "Estimates for the encoder, by leaving a word out, which do not add up" in drawn
+    assert "<b>&lt;i&gt;word</b> +1.250" in drawn
+
+
+def test_estimates_of_words_are_in_the_report():
+    explanation = Explanation(
+        label="a",
+        column=0,
+        base=-1.0,
+        features=np.empty(0, np.int64),
+        contributions=np.empty(0),
+        text="brown butter",
+        estimates={"encoder": [(0, 5, 0.25), (6, 12, -1.5)]},
+    )
+    expected = [{"part": "encoder", "words": [["butter", -1.5], ["brown", 0.25]]}]
+    assert _explanation(explanation)["estimates"] == expected

@@ -8,6 +8,7 @@ from scipy import sparse
 from rembrandt.linalg import bisection, selection
 from rembrandt.linalg.bisection import MAX_CHANGED_SHARE, MAX_ROUNDS, bisect
 from rembrandt.linalg.cluster_search import choose_clusters, merge_best, paired_scores
+from rembrandt.linalg.hashing import hashed
 from rembrandt.linalg.kmeans import _nearest, _sample, cluster_means, kmeans
 
 
@@ -20,8 +21,8 @@ def halved(X, n_left, seed):
         marked[np.argsort(-nearness, kind="stable")[:n_left]] = True
         return marked
 
-    first = seed * 7919 % m
-    in_half = side(X @ (X[first] - X[(first + m // 2) % m]))
+    first, opposite = np.argsort(hashed(np.arange(m, dtype=np.uint64), seed))[:2]
+    in_half = side(X @ (X[first] - X[opposite]))
     for _ in range(MAX_ROUNDS):
         centres = [X[in_half].sum(axis=0), X[~in_half].sum(axis=0)]
         products = [X @ centre / np.linalg.norm(centre) for centre in centres]
@@ -42,6 +43,18 @@ def test_a_cut_is_that_of_plain_two_means(n, seed):
     in_half = halved(X, (n + 1) // 2, seed)
     clusters = bisect(sparse.csr_array(X, dtype=np.float32), 1, seed)
     assert_array_equal(clusters, np.where(in_half, 0, 1))
+
+
+def test_one_row_more_hardly_changes_clusters_of_rows_with_keys():
+    rng = np.random.default_rng(0)
+    topics = rng.random((8, 30))
+    X = topics[rng.integers(0, 8, 201)] + 0.1 * rng.random((201, 30))
+    keys = hashed(np.arange(201, dtype=np.uint64))
+    without = np.delete(np.arange(201), 57)
+    all_rows = bisect(sparse.csr_array(X, dtype=np.float32), 3, 0, keys)
+    fewer = bisect(sparse.csr_array(X[without], dtype=np.float32), 3, 0, keys[without])
+    # A cut has equal sides, so that at most one row of each changes sides with one row less.
+    assert (all_rows[without] != fewer).sum() <= 16
 
 
 def test_every_cut_makes_halves_of_the_last_ones():

@@ -184,6 +184,16 @@ def test_metadata_that_could_not_be_read_again_is_refused(tmp_path, monkeypatch)
     refused(tmp_path / "m", "has more than 1,000 bytes")
 
 
+def test_metadata_of_too_many_values_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_module, "MAX_JSON_VALUES", 500)
+    save_folder(tmp_path / "m", {}, {"a": [0] * 400})
+    with pytest.raises(ModelError, match="a model may have 500; save less"):
+        save_folder(tmp_path / "n", {}, {"a": [0] * 500})
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    monkeypatch.setattr(storage, "MAX_JSON_VALUES", 100)
+    refused(tmp_path / "m", "has more than 100 values")
+
+
 @pytest.fixture
 def model(tmp_path):
     """A small model."""

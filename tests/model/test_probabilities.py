@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt import RembrandtClassifier
-from rembrandt.blend import collect, fit_blend, sample_unlisted
+from rembrandt.blend import fit_blend
+from rembrandt.candidates import collect, sample_unlisted
 from rembrandt.estimators.requests import rows_of
 from rembrandt.fitting import fit_model
 from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics.hits import hits
 from rembrandt.parts.trees.settings import TreeSettings
-from rembrandt.predict import Request, all_probabilities, answer, indicator, is_blank, log_odds
+from rembrandt.predict import Request, all_probabilities, answer, indicator
+from rembrandt.probabilities import is_blank, log_odds
 from tests.estimators.problems import blobs, examples, settings_for, settled, several, skewed, words
 
 COMMON = {

@@ -8,14 +8,8 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.metrics import f1_score
 
-from rembrandt.blend import (
-    Blend,
-    Candidates,
-    UnlistedSample,
-    features_of,
-    log_odds_of,
-    union,
-)
+from rembrandt.blend import Blend
+from rembrandt.candidates import Candidates, UnlistedSample, features_of, log_odds_of, union
 from rembrandt.linalg.ranking import top_k
 from rembrandt.metrics.hits import hits
 from rembrandt.search.blending import blended

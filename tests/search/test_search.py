@@ -12,7 +12,8 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, load, memory
-from rembrandt.blend import LIST_LENGTH, Blend, Candidates, UnlistedSample
+from rembrandt.blend import Blend
+from rembrandt.candidates import LIST_LENGTH, Candidates, UnlistedSample
 from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
 from rembrandt.data.rows import as_rows

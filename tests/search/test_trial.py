@@ -8,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt import memory
-from rembrandt.blend import Blend, collect
+from rembrandt.blend import Blend
+from rembrandt.candidates import collect
 from rembrandt.data.rows import as_rows
 from rembrandt.data.views import Views
 from rembrandt.declarations import ModelSettings, PartSpec

@@ -60,6 +60,11 @@ def test_a_text_is_classified_and_explained(
     assert widths == pytest.approx(
         [100 * prediction["probability"] for prediction in expected], abs=0.01
     )  # bars are probabilities
+    line = page.locator("li:has(button.label), li.threshold").evaluate_all(
+        "entries => entries.findIndex(entry => entry.className === 'threshold')"
+    )
+    n_assigned = sum(prediction["assigned"] for prediction in expected)
+    assert line == n_assigned < len(expected)
     page.locator("button.label").nth(1).click()
     assert page.locator("#why-title").text_content() == f"Why {expected[1]['name']}"
     assert page.locator(".reading").text_content() == text  # the marks do not change the text
@@ -69,6 +74,54 @@ def test_a_text_is_classified_and_explained(
     assert page.locator(".words th").first.text_content() == strongest["word"]
     page.locator("button.label").nth(1).press("ArrowDown")
     until(lambda: page.locator("#why-title").text_content() == f"Why {expected[2]['name']}")
+
+
+def test_words_of_a_part_that_reads_texts_are_shown_as_estimates(
+    page: Any, address: str, documents: Dataset
+) -> None:
+    def with_estimates(route: Any) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        words = [
+            {"word": "<b>bold", "contribution": 1.25, "spans": []},
+            {"word": "plain", "contribution": -0.5, "spans": []},
+        ]
+        for prediction in document["predictions"][0]:
+            prediction["explanation"]["estimates"] = [{"part": "encoder", "words": words}]
+        route.fulfill(response=answer, json=document)
+
+    page.route("**/v1/predict", with_estimates)
+    page.goto(address)
+    page.get_by_label("What is this text about?").fill((documents.texts or [])[0])
+    page.get_by_role("button", name="Find labels").click()
+    page.get_by_role("heading", name="Estimated words of the encoder").wait_for()
+    table = page.locator("table.words").last
+    assert table.locator("th").all_text_contents() == ["<b>bold", "plain"]
+    assert table.locator(".number").all_text_contents() == ["+1.250", "−0.500"]
+    assert "They do not add up" in page.locator("main").text_content()
+    check_looks(page)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_long_name_without_spaces_stays_on_the_screen(
+    browser: Any, address: str, documents: Dataset, width: int
+) -> None:
+    name = "a_name_without_any_space/" * 8
+
+    def with_name(route: Any) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        for prediction in document["predictions"][0]:
+            prediction["name"] = name
+        route.fulfill(response=answer, json=document)
+
+    with browser.new_context(viewport={"width": width, "height": 844}) as context:
+        page = context.new_page()
+        page.route("**/v1/predict", with_name)
+        page.goto(address)
+        page.get_by_label("What is this text about?").fill((documents.texts or [])[0])
+        page.locator("#why-title").wait_for()
+        check_looks(page)
 
 
 def test_labels_are_searched_and_shown(page: Any, address: str, documents: Dataset) -> None:
@@ -119,6 +172,34 @@ def test_the_map_is_zoomed_and_searched(
     assert page.locator(".tip b").text_content() == label
 
 
+def test_the_map_keeps_other_labels_in_view(page: Any, address: str, documents: Dataset) -> None:
+    def on_a_grid(route: Any) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        if document["state"] == "ready":
+            document["x"] = [i % 5 for i in range(len(document["x"]))]
+            document["y"] = [i // 5 for i in range(len(document["y"]))]
+        route.fulfill(response=answer, json=document)
+
+    page.route("**/v1/map*", on_a_grid)
+    page.add_init_script("""
+        window.written = new Set();
+        const write = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+            window.written.add(text);
+            write.call(this, text, ...place);
+        };
+    """)
+    page.goto(f"{address}/#/map/{documents.label_ids[7]}")
+    page.wait_for_selector(".panel .ranking")
+    page.wait_for_timeout(700)  # the map moves to the label
+    page.evaluate("written.clear(); dispatchEvent(new Event('theme'))")
+    until(lambda: page.evaluate("written.size") > 0)
+    written = page.evaluate("[...written]")
+    assert documents.label_ids[7] in written
+    assert len(written) >= len(documents.label_ids) / 2
+
+
 def test_the_model_is_described(page: Any, address: str) -> None:
     page.goto(f"{address}/#/model")
     page.wait_for_selector(".chart .line")
@@ -156,6 +237,7 @@ def test_errors_are_shown(page: Any, address: str) -> None:
     page.goto(f"{address}/#/labels/no%20such%20label")
     page.get_by_role("alert").wait_for()
     assert "'no such label'" in page.get_by_role("alert").text_content()
+    assert "cannot be shown" in page.locator(".label-page").text_content()
 
 
 def test_a_vector_is_classified(page: Any, address: str) -> None:

@@ -59,6 +59,11 @@ def saved(page: Any, n: int) -> None:
     page.wait_for_selector(".verdicts:not([aria-busy]) .adding")
 
 
+def wait_until_held(page: Any, held: list[Any]) -> None:
+    """Wait for a request that a route holds; the route is called only while the page is asked."""
+    until(lambda: page.evaluate("true") and bool(held))
+
+
 def test_texts_are_reviewed_with_the_keyboard(
     page: Any, documents: Dataset, corrections: Path, model: Path, reviewing: str
 ) -> None:
@@ -180,7 +185,8 @@ def test_labels_that_arrive_late_are_not_added_to_the_next_text(
     page.route("**/v1/labels?*", lambda route: held.append(route), times=1)
     page.get_by_label("Add a label", exact=True).fill("of the first")
     page.keyboard.press("Enter")
-    until(lambda: page.locator(".adding").count() == 1 and bool(held))
+    page.locator(".adding").wait_for()
+    wait_until_held(page, held)
     page.get_by_role("button", name="Save and next").click()
     saved(page, 1)
     with page.expect_event("requestfinished", lambda sent: "/v1/labels" in sent.url):
@@ -207,6 +213,48 @@ def test_a_failure_is_shown_and_nothing_is_marked_as_saved(
     page.get_by_role("button", name="Save and next").click()
     saved(page, 1)
     assert len(read_corrections(corrections)) == 1
+
+
+def test_a_label_clicked_while_a_save_is_under_way_is_saved_next(
+    page: Any, documents: Dataset, corrections: Path
+) -> None:
+    start(page, (documents.texts or [])[:2])
+    held: list[Any] = []
+    page.route("**/v1/corrections", lambda route: held.append(route), times=1)
+    before = set(checked(page))
+    page.get_by_role("button", name="Save and next").click()
+    wait_until_held(page, held)
+    other = page.locator(".verdict .label[aria-pressed=false]").first
+    label = other.get_attribute("value")
+    other.click()
+    held[0].continue_()
+    page.get_by_role("alert").wait_for()
+    assert "text 1 was changed while it was being saved" in page.get_by_role("alert").text_content()
+    assert page.locator(".texts .saved").count() == 0
+    assert page.locator(".sheet .reading").get_attribute("aria-label") == "Text 1"
+    assert set(checked(page)) == before | {label}
+    assert set(read_corrections(corrections)[0].labels) == before
+    page.get_by_role("button", name="Save and next").click()
+    saved(page, 1)
+    assert page.locator("[role=alert]").is_hidden()
+    assert set(read_corrections(corrections)[0].labels) == before | {label}
+
+
+def test_a_text_chosen_while_a_save_is_under_way_stays(
+    page: Any, documents: Dataset, corrections: Path
+) -> None:
+    start(page, (documents.texts or [])[:TEXTS])
+    held: list[Any] = []
+    page.route("**/v1/corrections", lambda route: held.append(route), times=1)
+    page.get_by_role("button", name="Save and next").click()
+    wait_until_held(page, held)
+    page.locator(".texts button").nth(2).click()
+    until(lambda: page.locator(".sheet .reading").get_attribute("aria-label") == "Text 3")
+    held[0].continue_()
+    until(lambda: page.locator(".texts .saved").count() == 1)
+    assert page.locator(".sheet .reading").get_attribute("aria-label") == "Text 3"
+    assert "1 of 4 reviewed" in page.locator(".sheet").text_content()
+    assert [answer.text for answer in read_corrections(corrections)] == [(documents.texts or [])[0]]
 
 
 def test_without_a_file_answers_are_downloaded(page: Any, address: str, documents: Dataset) -> None:

@@ -19,6 +19,7 @@ from rembrandt.cli import (
     labels,
     predict,
     serve,
+    sharing,
     suggest,
     tune,
     update,
@@ -46,6 +47,8 @@ VERBS: dict[str, Callable[..., None]] = {
     "map": explore.map_labels,
     "report": explore.write_report,
     "serve": serve.serve,
+    "push": sharing.push,
+    "pull": sharing.pull,
     "compile": compiling.compile_now,
 }
 DATA_VERBS: dict[str, Callable[..., None]] = {

@@ -7,7 +7,7 @@ from rembrandt.errors import counted
 def compile_now(console: Console) -> None:
     """Compile for this machine, so that the first fit does not have to.
 
-    Images of containers run this once when they are built, as the user who may write into the
+    Run it once when the image of a container is built, as the user who may write into the
     installed package. NUMBA_CACHE_DIR names another folder.
     """
     from rembrandt.kernels.caching import writable_folder

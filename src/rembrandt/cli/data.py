@@ -114,7 +114,7 @@ def split(
     *,
     reading: Reading,
     fraction: Annotated[
-        float, option("About the share of the examples in the test part.", metavar="R")
+        float, option("Approximate share of the examples in the test part.", metavar="R")
     ] = 0.2,
     groups: Annotated[
         str | None,
@@ -151,7 +151,8 @@ def split(
     for path, n_rows in parts.values():
         console.say(f"Wrote {counted(n_rows, 'example')} to {path}.")
     train_path, _ = parts["train"]
-    console.say(f"Fit a model: {command('fit', train_path, '--output', 'MODEL')}")
+    fit = command("fit", train_path, *_reading_words(reading), "--output", "MODEL")
+    console.say(f"Fit a model: {fit}")
     document = {
         name: {"file": str(path), "n_examples": n_rows} for name, (path, n_rows) in parts.items()
     }
@@ -175,3 +176,17 @@ def _text_features(texts: TextSettings, like: Path | None) -> "TextFeatures | No
     if features is None:
         raise DataError("it has no text features; leave out --like", like)
     return features
+
+
+def _reading_words(reading: Reading) -> list[str]:
+    """Return the options that say how to read the parts of a file as the file was read."""
+    words = []
+    if reading.text is not None:
+        words += ["--text", ",".join(reading.text)]
+    for name in ("delimiter", "encoding", "labels", "label_separator"):
+        value = getattr(reading, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", value]
+    if reading.verbatim_labels:
+        words.append("--verbatim-labels")
+    return words

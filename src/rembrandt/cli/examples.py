@@ -27,9 +27,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "info": ("rembrandt info model",),
     "map": ("rembrandt map model --output map.png --labels 1000",),
     "report": ("rembrandt report model test.csv --output report.html",),
-    "suggest": ("rembrandt suggest model new.txt --output next.csv",),
+    "suggest": (
+        "rembrandt suggest model new.txt --output next.csv",
+        "rembrandt suggest model new.txt --for label-studio --output tasks.json",
+    ),
     "compile": ("rembrandt compile",),
     "serve": ("rembrandt serve model --port 8080",),
+    "push": ("rembrandt push model account/model --private",),
+    "pull": ("rembrandt pull account/model --output model",),
     "data list": ("rembrandt data list",),
     "data get": ("rembrandt data get pubmed-mesh",),
     "data convert": (

@@ -67,7 +67,7 @@ def explain(
             row_documents.append(document)
             shown = saved.labels.shown(column)
             console.say(f"  {shown}: {document['log_odds']:.3f} = {_terms(document)}")
-            console.say(*_estimates(document))
+            console.say(f"    by part: {_parts(document)}", *_estimates(document))
         documents.append(row_documents)
     console.result({"model": str(model), "file": file, "explanations": documents})
 
@@ -79,6 +79,12 @@ def _estimates(explanation: Mapping[str, Any]) -> list[str]:
         words = [f"{word['word']} {word['contribution']:+.3f}" for word in estimate["words"]]
         lines.append(f"    {estimate['part']}, estimated by leaving words out: {', '.join(words)}")
     return lines
+
+
+def _parts(explanation: Mapping[str, Any]) -> str:
+    """Return what each part of the model adds."""
+    parts = [f"{part['part']} {part['contribution']:+.3f}" for part in explanation["parts"]]
+    return ", ".join(parts)
 
 
 def _terms(explanation: Mapping[str, Any]) -> str:
@@ -253,7 +259,7 @@ def map_labels(
     ],
     *,
     labels: Annotated[
-        int | None, option("Only the most frequent labels, this many.", min=4)
+        int | None, option("Number of labels, the most frequent ones; all by default.", min=4)
     ] = None,
     seed: options.Seed = 0,
     verbatim_cells: options.VerbatimCells = False,
@@ -293,7 +299,9 @@ def write_report(
     output: options.NewFile,
     *,
     reading: Reading,
-    title: Annotated[str | None, option("Title of the page; else the name of the model.")] = None,
+    title: Annotated[
+        str | None, option("Title of the page; by default the name of the model.")
+    ] = None,
     no_map: Annotated[
         bool, flag("--no-map", "Leave out the map of labels, which takes longest.")
     ] = False,

@@ -70,7 +70,7 @@ def _usage_errors() -> Iterator[None]:
     try:
         yield
     except _UsageError as error:
-        message = error.format_message()
+        message = error.format_message().replace("Value error, ", "")  # a prefix of typer's types
         command = error.ctx.command_path if error.ctx else "rembrandt"
         if message:  # else it was no command at all, and the help was printed
             typer.echo(f"error: {RembrandtError(message)}\nSee {command} --help.", err=True)

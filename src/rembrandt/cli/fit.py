@@ -112,6 +112,8 @@ def fit(
                 classifier.build_shortlist(report)
             seconds = perf_counter() - start
             facts = fit_facts(used_reading, seconds)
+            if corrections is not None:
+                facts |= learned_facts(corrections)
             if examples:
                 facts["examples"] = list((data.texts or ())[:examples])
             classifier.save(output, force=force, extra=facts)
@@ -177,6 +179,16 @@ def corrected(console: Console, data: Dataset, file: Path) -> Dataset:
     joined, sentence = with_corrections(data, file)
     console.say(sentence)
     return joined
+
+
+def learned_facts(corrections: Path) -> dict[str, Any]:
+    """Return what is kept with a model that has learned corrections: an update leaves them out."""
+    from rembrandt.cli.learned import NAME, Learned
+    from rembrandt.data.corrections import read_corrections
+
+    learned = Learned()
+    learned.add_answers(read_corrections(corrections))
+    return {NAME: learned.to_json()}
 
 
 def described(console: Console, data: Dataset, file: Path) -> Dataset:

@@ -34,7 +34,8 @@ def predict(
     reading: TextReading,
     ranking: options.Ranking,
     id: Annotated[
-        str | None, option("Column that identifies an example; else its number.", metavar="COLUMN")
+        str | None,
+        option("Column with the id of an example; by default its number.", metavar="COLUMN"),
     ] = None,
     top_k: Annotated[
         int | None, options.top_k_option("Labels per example, 5 unless a threshold is set.")

@@ -61,7 +61,7 @@ class TextReading:
     """Options that say how to read examples without labels; None where nothing was said."""
 
     format: Annotated[
-        Format | None, option(f"{', '.join(FORMATS)}; else detected.", DATA, metavar="NAME")
+        Format | None, option(f"{', '.join(FORMATS)}; detected by default.", DATA, metavar="NAME")
     ] = None
     text: Annotated[
         list[str] | None,
@@ -69,11 +69,15 @@ class TextReading:
     ] = None
     delimiter: Annotated[
         str | None,
-        option("Delimiter of a CSV file; else detected.", DATA, metavar="C", callback=_tabs),
+        option("Delimiter of a CSV file; detected by default.", DATA, metavar="C", callback=_tabs),
     ] = None
     encoding: Annotated[
         str | None,
-        option("Encoding of a text file, such as cp1252; else UTF-8 or UTF-16.", DATA, metavar="E"),
+        option(
+            "Encoding of a text file, such as cp1252; UTF-8 or UTF-16 by default.",
+            DATA,
+            metavar="E",
+        ),
     ] = None
     vectors: Annotated[
         Path | None,
@@ -96,7 +100,7 @@ class Reading(TextReading):
     label_separator: Annotated[
         str | None,
         option(
-            "Separator of labels in a cell; else one label per cell.",
+            "Separator of labels in a cell; by default a cell is one label.",
             DATA,
             metavar="S",
             callback=_tabs,

@@ -28,7 +28,10 @@ def serve(
     ] = "127.0.0.1",
     token_file: Annotated[
         Path | None,
-        option("File with the token that clients must send; else REMBRANDT_TOKEN.", metavar="FILE"),
+        option(
+            "File with the token that clients must send; by default REMBRANDT_TOKEN has it.",
+            metavar="FILE",
+        ),
     ] = None,
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Listen beyond this machine without a token.")
@@ -52,8 +55,8 @@ def serve(
 ) -> None:
     """Serve models over HTTP, with a page to explore them, until interrupted.
 
-    The page is at /, the description of the API at /openapi.json. Without --host only this machine
-    can connect.
+    The page is at /, the reference of the API at /docs. Without --host only this machine can
+    connect.
     """
     paths = _paths(model, models or [])
     with needs("serve"):

@@ -149,10 +149,18 @@ class TextSettings:
         bool, flag("--hashed", "Hash features instead of learning a vocabulary.", TEXT)
     ] = False
     min_df: Annotated[
-        Any, parsed("Ignore terms in fewer texts: a number, or a share 0.01.", TEXT, "N|R")
+        Any,
+        parsed(
+            "Ignore terms that occur in fewer texts: a number, or a share such as 0.01.",
+            TEXT,
+            "N|R",
+        ),
     ] = None
     max_df: Annotated[
-        Any, parsed("Ignore terms in more texts: a number, or a share 0.5.", TEXT, "N|R")
+        Any,
+        parsed(
+            "Ignore terms that occur in more texts: a number, or a share such as 0.5.", TEXT, "N|R"
+        ),
     ] = None
     max_features: Annotated[
         int | None, option("Keep only the N most frequent terms.", TEXT, metavar="N")

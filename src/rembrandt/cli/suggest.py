@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from rembrandt.cli import options
+from rembrandt.cli.annotating import SUFFIX, Tool, annotated
 from rembrandt.cli.console import Console
 from rembrandt.cli.options import option
 from rembrandt.cli.output import atomic_file, check_file_target
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ROWS = 100
 _N_LABELS = 5  # that are shown with each text
+_N_ASSIGNED = 50  # at most, in a file for another tool
 _SUFFIXES = (".csv", ".jsonl", ".txt")
 
 
@@ -33,7 +37,8 @@ def suggest(
     *,
     reading: TextReading,
     id: Annotated[
-        str | None, option("Column that identifies an example; else its number.", metavar="COLUMN")
+        str | None,
+        option("Column with the id of an example; by default its number.", metavar="COLUMN"),
     ] = None,
     rows: Annotated[int, option("Examples to suggest.", min=1, metavar="N")] = DEFAULT_ROWS,
     corrections: Annotated[
@@ -43,6 +48,14 @@ def suggest(
     output: Annotated[
         Path | None, options.output_option("FILE", "Write a .csv, .jsonl or .txt file.")
     ] = None,
+    tool: Annotated[
+        Tool | None,
+        typer.Option(
+            "--for",
+            metavar="TOOL",
+            help="Write a .json file for label-studio or argilla, with the labels assigned.",
+        ),
+    ] = None,
     force: options.Force = False,
     console: Console,
 ) -> None:
@@ -50,14 +63,18 @@ def suggest(
 
     The first are those whose labels the model is least certain of, and that many other uncertain
     examples are similar to; examples like an earlier one come late. The file opens on the Review
-    page of rembrandt serve. After each hundred, fit again: see fit --corrections.
+    page of rembrandt serve, or in another tool with --for. After each hundred, fit again: see fit
+    --corrections.
     """
     from rembrandt.errors import SettingsError
     from rembrandt.estimators.requests import prediction_model, rows_of
+    from rembrandt.predict import assigned
     from rembrandt.suggesting import suggest as suggest_rows
 
+    if tool is not None and output is None:
+        raise SettingsError("--for writes a file; name it with --output")
     if output is not None:
-        check_file_target(output, force, _SUFFIXES)
+        check_file_target(output, force, _SUFFIXES if tool is None else (SUFFIX,))
     if corrections is not None and reading.vectors is not None:
         raise SettingsError("--corrections have no vectors; leave one of the two out")
     with console.progress() as report:
@@ -69,8 +86,19 @@ def suggest(
         if reviewed_texts:
             reviewed = rows_of(saved.classifier, reviewed_texts, report)
         fitted = prediction_model(saved.classifier)
-        suggested = suggest_rows(fitted, views, rows, _N_LABELS, reviewed, report)
+        n_labels = _N_LABELS if tool is None else _N_ASSIGNED
+        suggested = suggest_rows(fitted, views, rows, n_labels, reviewed, report)
     documents = list(_documents(saved, data, numbers, suggested))
+    if tool is not None and output is not None:
+        if data.texts is None:
+            raise DataError("these tools show texts; the examples are features", file)
+        best = suggested.answer
+        is_assigned = assigned(fitted, best.labels, best.probabilities)
+        annotations = annotated(tool, documents, is_assigned, model.name, fitted.multiclass)
+        with atomic_file(output) as target:
+            target.write(json.dumps(annotations, ensure_ascii=False, indent=1).encode())
+        console.say(f"Wrote {counted(len(documents), 'example')} to {output}, best first.")
+        return
     if output is not None:
         with atomic_file(output) as target:
             _write(documents, output.suffix, target)

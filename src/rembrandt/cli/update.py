@@ -1,18 +1,24 @@
 """``rembrandt update``: more examples and labels for a saved model."""
 
+from __future__ import annotations
+
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from rembrandt.cli import options
 from rembrandt.cli.console import Console
 from rembrandt.cli.describe import choice_lines, data_lines, saved_line
 from rembrandt.cli.failure import about
+from rembrandt.cli.learned import NAME, Learned, are_answers, new_examples
 from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import check_model_target
 from rembrandt.cli.reading import Reading, read_training
 from rembrandt.cli.saved import open_model
 from rembrandt.errors import SettingsError, counted
+
+if TYPE_CHECKING:
+    from rembrandt.model.facts import UpdateFacts
 
 
 def update(
@@ -33,6 +39,9 @@ def update(
     refit: Annotated[
         bool, flag("--refit", "FILE has all examples: fit to them with the model's settings.")
     ] = False,
+    again: Annotated[
+        bool, flag("--again", "Learn examples again that an update has learned before.")
+    ] = False,
     force: options.Force = False,
     console: Console,
 ) -> None:
@@ -40,8 +49,9 @@ def update(
 
     Without the old examples the cost depends on the new ones alone, and trees learn the new labels
     only. With --history the nodes of trees that get new examples are fitted again. The output says
-    what was left as it was. The model is replaced when the update is complete. A note says when it
-    is time for --refit, which learns everything again.
+    what was left as it was. The answers of a file of corrections are learned once, however often
+    the file is given, and so is a file of other examples. The model is replaced when the update is
+    complete. A note says when it is time for --refit, which learns everything again.
     """
     target = output or model
     may_replace = output is None or force
@@ -55,7 +65,7 @@ def update(
     with console.progress() as report:
         saved = open_model(model)
         classifier = saved.classifier
-        extra = classifier.extra_
+        learned = Learned.of(classifier.extra_)
         old_labels = set(map(str, saved.labels.names))
         if refit:
             data, _ = read_training(file, saved.reading.overridden_by(reading), report)
@@ -65,12 +75,21 @@ def update(
         if history is not None:
             old_data = saved.read(history, reading, report)
     console.say(*data_lines(data, file))
+    n_read = data.n_examples
+    if refit:
+        learned = Learned()  # what the model has not seen any more can be learned
+    with about(f"cannot learn from {file}"):
+        new = new_examples(data, file, are_answers(file, reading.format), learned)
+    if not again and not refit:
+        console.say(*new.sentences)
+        data = new.data
+    extra = classifier.extra_ | {NAME: new.after.to_json()}
     with console.progress() as report:
         start = time.perf_counter()
         with about(f"cannot learn from {file}"):
             if refit:
                 classifier.fit_dataset(data, report, settings=classifier.model_.settings)
-            else:
+            elif data.n_examples:
                 classifier.update_dataset(data, report, old_data)
         seconds = time.perf_counter() - start
         classifier.save(target, force=may_replace, extra=extra)
@@ -79,22 +98,23 @@ def update(
     n_labels = len(classifier.classes_)
     updates = classifier.facts_.to_json()["updates"]
     missed = []  # what the update could not learn
+    has_updated = not refit and data.n_examples > 0
     if refit:
         console.say(*choice_lines(classifier))
-    else:
+    if has_updated:
         missed = updates[-1]["missed"]
-    examples = counted(n_train, "example")
-    labels = counted(n_labels, "label")
-    console.say(f"The model has now seen {examples} and has {labels}, {len(added):,} of them new.")
-    if not refit and classifier.facts_.updates[-1].words:
-        console.say(classifier.facts_.updates[-1].words)
-    for sentence in missed:
-        console.say(f"Not learned: {sentence}.")
+    sizes = f"seen {counted(n_train, 'example')} and has {counted(n_labels, 'label')}"
+    console.say(f"The model has now {sizes}, {len(added):,} of them new.")
+    if has_updated:
+        console.say(*_update_lines(classifier.facts_.updates[-1]))
+    elif not refit:
+        console.say("There was nothing to learn; --again learns the examples once more.")
     console.say(saved_line(target, seconds, "Updated"))
     document = {
         "model": str(target),
         "seconds": seconds,
         "n_examples": data.n_examples,
+        "left_out": n_read - data.n_examples,
         "n_train": n_train,
         "n_labels": n_labels,
         "added": added,
@@ -103,3 +123,12 @@ def update(
         "refit_due": refit_due(classifier.model_),
     }
     console.result(document)
+
+
+def _update_lines(facts: UpdateFacts) -> list[str]:
+    """Return what is known about the words of an update, and what was not learned."""
+    lines = []
+    if facts.words:
+        lines.append(facts.words)
+    lines += [f"Not learned: {sentence}." for sentence in facts.missed]
+    return lines

@@ -1,5 +1,6 @@
 """Examples, their labels and the files they come from."""
 
+import rembrandt.deferred  # noqa: F401  before SciPy is imported
 from rembrandt.data.dataset import Dataset, Notes
 from rembrandt.data.reader import read
 

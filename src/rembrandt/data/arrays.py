@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from rembrandt.data.labels import LabelIndex
-from rembrandt.errors import DataError, RembrandtWarning
+from rembrandt.errors import DataError, RembrandtWarning, counted
 from rembrandt.linalg.sparse import Matrix, csr_of, is_sparse, is_wide
 from rembrandt.linalg.validation import check_sparse
 
@@ -150,8 +150,10 @@ def lazy_values(column: Any) -> list[Any]:
 
 def warn_missing(n_missing: int, n_rows: int) -> None:
     """Report labels that are missing."""
+    are = "is" if n_missing == 1 else "are"
     message = (
-        f"{n_missing:,} labels in {n_rows:,} rows are missing (None or NaN); they count as no label"
+        f"{counted(n_missing, 'label')} in {counted(n_rows, 'row')} {are} missing (None or NaN), "
+        "which counts as no label"
     )
     warnings.warn(RembrandtWarning(message), stacklevel=3)
 

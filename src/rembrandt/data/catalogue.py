@@ -34,6 +34,7 @@ class Entry:
     options: Mapping[str, Any]  # of `read`
     # Tables of the titles of labels, in order of preference.
     titles: list[str] = field(default_factory=list)
+    test_part: str = "test"  # what the files call the test part
     present: bool = False
 
     @property
@@ -42,7 +43,13 @@ class Entry:
 
     @property
     def test(self) -> str:
-        return self.files.format("test")
+        return self.files.format(self.test_part)
+
+    def file(self, part: Part) -> str:
+        """The file of a part, relative to the folder of all sets."""
+        if part == "train":
+            return self.train
+        return self.test
 
 
 _FACTS = json.loads(Path(__file__).with_name("catalogue.json").read_text(encoding="utf-8"))
@@ -69,7 +76,7 @@ def load(
     if part not in ("train", "test"):
         raise DataError(f"{name} has no part {part!r}; choose train or test")
     root = require_folder(entry, folder)
-    data = read(root / entry.files.format(part), report=report, **entry.options)
+    data = read(root / entry.file(part), report=report, **entry.options)
     for table in entry.titles:
         path = root / table
         if path.is_file():

@@ -15,7 +15,6 @@ from typing import Any
 from rembrandt.data.arrays import is_missing
 from rembrandt.data.compressed import line_chunks
 from rembrandt.data.json_rows import JsonRow, array_rows, line_rows, paths_of, value_at
-from rembrandt.data.parquet import column_paths, open_parquet, parquet_cells
 from rembrandt.data.sheets import sheet_rows
 from rembrandt.errors import DataError
 from rembrandt.progress import Report, silent
@@ -50,6 +49,8 @@ class Table:
     def columns(self) -> list[str]:
         """The names of the columns; those of structures are paths."""
         if self.format == "parquet":
+            from rembrandt.data.parquet import column_paths, open_parquet  # pyarrow loads slowly
+
             with open_parquet(self.path) as file:
                 return column_paths(file.schema_arrow)
         if self.format in _JSON_FORMATS:
@@ -78,6 +79,8 @@ class Table:
                     f"two columns are called {name!r}; rename one of them", self.path, 1
                 )
         if self.format == "parquet":
+            from rembrandt.data.parquet import parquet_cells
+
             return parquet_cells(self.path, wanted, report)
         return self._delimited_cells(wanted, report)
 

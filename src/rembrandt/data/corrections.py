@@ -17,7 +17,7 @@ from scipy import sparse
 from rembrandt.data.arrays import move_columns
 from rembrandt.data.batches import Batch, Ids
 from rembrandt.data.compressed import head, line_chunks, plain_suffix
-from rembrandt.data.dataset import Dataset
+from rembrandt.data.dataset import Dataset, Task
 from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import DataError, counted
 from rembrandt.progress import Report, silent
@@ -41,9 +41,7 @@ def is_corrections(path: Path) -> bool:
     if not path.is_file() or plain_suffix(path) != FILE_SUFFIX:
         return False
     lines = [line for line in head(path).split(b"\n") if line.strip()]
-    if not lines:
-        return False
-    return _has_fields(lines[0])
+    return bool(lines) and _has_fields(lines[0])
 
 
 def may_append(path: Path) -> bool:
@@ -89,7 +87,8 @@ def _lines(path: Path, report: Report) -> Iterator[tuple[int, str]]:
     for chunk in line_chunks(path, report):
         end = chunk.data.rfind(b"\n") + 1
         incomplete = chunk.data[end:]  # perhaps cut within a character
-        lines = chunk._replace(data=chunk.data[:end]).text().split("\n")
+        complete = chunk._replace(data=chunk.data[:end])
+        lines = complete.text().split("\n")
         if _is_json(incomplete):  # the file was edited, and its last line has no end
             lines[-1] = incomplete.decode()
         for number, line in enumerate(lines, chunk.line):
@@ -112,7 +111,8 @@ def _correction(path: Path, number: int, line: str) -> Correction:
     except (ValueError, RecursionError) as error:
         message = f"this line is not JSON ({error}); expected one correction per line"
         raise DataError(message, path, number) from error
-    if not isinstance(row, dict) or any(name not in row for name in FIELDS):
+    has_fields = isinstance(row, dict) and all(name in row for name in FIELDS)
+    if not has_fields:
         fields = ", ".join(FIELDS)
         raise DataError(f"expected an object with {fields}", path, number)
     text = row["text"]
@@ -131,10 +131,13 @@ def _labels(path: Path, number: int, name: str, values: Any) -> tuple[str, ...]:
     """Return the labels of a line without repetitions."""
     if not isinstance(values, list):
         raise DataError(f"{name!r} is not a list of labels", path, number)
+    labels = []
     for value in values:
-        if not isinstance(value, str) or not value.strip() or not _is_unicode(value):
+        is_label = isinstance(value, str) and value.strip() and _is_unicode(value)
+        if not is_label:
             raise DataError(f"{name!r} has {value!r}, which is no label", path, number)
-    return tuple(dict.fromkeys(value.strip() for value in values))
+        labels.append(value.strip())
+    return tuple(dict.fromkeys(labels))
 
 
 def _is_unicode(text: str) -> bool:
@@ -149,8 +152,11 @@ def correction_batches(path: Path, report: Report) -> Iterator[Batch]:
         return
     labels = [list(correction.labels) for correction in corrections]
     texts = [correction.text for correction in corrections]
-    most = max(map(len, labels))
-    yield Batch(Ids.of_lists(labels), texts, task="multilabel" if most > 1 else None)
+    ids = Ids.of_lists(labels)
+    task: Task | None = None
+    if max(map(len, labels)) > 1:
+        task = "multilabel"
+    yield Batch(ids, texts, task=task)
 
 
 def with_corrections(data: Dataset, path: Path, report: Report = silent) -> tuple[Dataset, str]:
@@ -180,16 +186,18 @@ def with_corrections(data: Dataset, path: Path, report: Report = silent) -> tupl
     weights = kept.weights
     if weights is not None:
         weights = np.append(weights, np.ones(len(corrections), np.float32))
+    texts = list(kept.texts or ())
+    texts += [correction.text for correction in corrections]
     joined = Dataset.build(
         sparse.csr_array(sparse.vstack([old, new], format="csr")),
-        texts=[*(kept.texts or ()), *(correction.text for correction in corrections)],
+        texts=texts,
         label_ids=names,
         task=_task(data, label_lists),
         weights=weights,
         notes=data.notes,
     )
-    n_new = joined.n_labels - data.n_labels
-    return replace(joined, label_names=data.label_names), _summary(path, corrections, n_new)
+    summary = _summary(path, corrections, joined.n_labels - data.n_labels)
+    return replace(joined, label_names=data.label_names), summary
 
 
 def _task(data: Dataset, label_lists: list[list[str]]) -> Any:

@@ -78,7 +78,8 @@ def _values(frame: Any, name: str, rows: slice) -> list[Any]:
     if hasattr(frame, "iloc"):  # pandas
         return list(frame[name].iloc[rows].tolist())
     if hasattr(frame, "slice") and hasattr(frame, "columns"):  # polars, Arrow
-        block = frame.slice(rows.start, rows.stop - rows.start)
+        n_rows = rows.stop - rows.start
+        block = frame.slice(rows.start, n_rows)
         return lazy_values(block[name])
     return list(frame[rows][name])  # Hugging Face
 
@@ -86,7 +87,9 @@ def _values(frame: Any, name: str, rows: slice) -> list[Any]:
 def _class_names(frame: Any, name: str) -> Sequence[str] | None:
     """The names of the classes of a column that Hugging Face keeps as numbers."""
     features = getattr(frame, "features", None)
-    feature = features.get(name) if features is not None else None
+    if features is None:
+        return None
+    feature = features.get(name)
     feature = getattr(feature, "feature", feature)  # of the entries of lists
     if not hasattr(feature, "int2str"):
         return None
@@ -106,7 +109,8 @@ def _named(value: Any, names: Sequence[str]) -> Any:
 def as_cell(value: Any, name: str) -> Cell:
     """A value as text, or as a list of texts."""
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
-        return [_as_text(item, name) for item in value if not is_missing(item)]
+        present = [item for item in value if not is_missing(item)]
+        return [_as_text(item, name) for item in present]
     if is_missing(value):
         return None
     return _as_text(value, name)
@@ -117,7 +121,8 @@ def _as_text(value: Any, name: str) -> str:
         raise DataError(
             f"column {name!r} holds a structure; expected a text, a number or a list of them"
         )
-    if isinstance(value, float | np.floating) and float(value).is_integer():
+    is_float = isinstance(value, float | np.floating)
+    if is_float and float(value).is_integer():
         return str(int(value))  # a column of integers with missing ones
     return str(value)
 

@@ -12,18 +12,24 @@ _COMPARED_LINES = 20
 _MIN_LINES = 3  # fewer with the same number of cells are no evidence
 
 
-def table_format(path: Path, columns: Sequence[str], encoding: str | None = None) -> str | None:
+def table_format(
+    path: Path,
+    columns: Sequence[str],
+    encoding: str | None = None,
+) -> str | None:
     """Return the format of a table whose first line names all of these columns; else None."""
     lines = _first_lines(path, encoding)
     if not lines:
         return None
-    if lines[0].lstrip().startswith("[") and _is_object(lines[0].lstrip()[1:], columns):
+    header = lines[0].lstrip()
+    if header.startswith("[") and _is_object(header[1:], columns):
         return "json"
-    if _is_object(lines[0], columns):
+    if _is_object(header, columns):
         return "jsonl"
+    wanted = set(columns)
     for format, delimiters in _DELIMITERS.items():
         for delimiter in delimiters:
-            if set(columns) <= set(_cells(lines[0], delimiter)):
+            if wanted <= set(_cells(lines[0], delimiter)):
                 return format
     return None
 
@@ -33,7 +39,8 @@ def looks_like_table(path: Path, encoding: str | None = None) -> bool:
     lines = _first_lines(path, encoding)
     if len(lines) < _MIN_LINES:
         return False
-    for delimiter in "".join(_DELIMITERS.values()):
+    all_delimiters = "".join(_DELIMITERS.values())
+    for delimiter in all_delimiters:
         widths = {len(_cells(line, delimiter)) for line in lines}
         if len(widths) == 1 and widths != {1}:
             return True
@@ -48,7 +55,8 @@ def _first_lines(path: Path, encoding: str | None) -> list[str]:
     lines = text.split("\n")
     if len(lines) > 1:
         lines = lines[:-1]
-    return [line.rstrip("\r") for line in lines if line.strip()][:_COMPARED_LINES]
+    filled = [line.rstrip("\r") for line in lines if line.strip()]
+    return filled[:_COMPARED_LINES]
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
@@ -57,15 +65,23 @@ def _cells(line: str, delimiter: str) -> list[str]:
         rows = list(csv.reader([line], delimiter=delimiter))
     except csv.Error:
         return [line]
-    return [cell.strip() for cell in rows[0]] if rows else []
+    if not rows:
+        return []
+    return [cell.strip() for cell in rows[0]]
 
 
 def _is_object(text: str, columns: Sequence[str]) -> bool:
     """Whether a text begins with an object that has these columns, or the roots of these paths."""
-    if not text.lstrip().startswith("{"):
+    text = text.lstrip()
+    if not text.startswith("{"):
         return False
+    decoder = json.JSONDecoder()
     try:
-        row, _ = json.JSONDecoder().raw_decode(text.lstrip())
+        row, _ = decoder.raw_decode(text)
     except (ValueError, RecursionError):
         return False
-    return all(name in row or name.split(".")[0] in row for name in columns)
+    for name in columns:
+        root, _, _ = name.partition(".")
+        if name not in row and root not in row:
+            return False
+    return True

@@ -99,7 +99,7 @@ class Hierarchy:
                 f"labels lie above themselves: {shown}; remove one of these parents",
                 parameter="label_parents",
             )
-        group_names, _ = titles_of(groups, names or {})
+        group_names = titles_of(groups, names or {}).names
         return cls(n_labels, groups, *links, group_names, separator)
 
     def extended(self, labels: Iterable[Any]) -> "Hierarchy":

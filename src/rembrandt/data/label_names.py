@@ -34,6 +34,12 @@ SKOS_FORMATS = {
 _IDS = ("id", "label", "uri", "code", "concept", "identifier", "notation")
 _NAMES = ("name", "title", "preflabel", "text", "description", "label")
 _DESCRIPTIONS = ("description", "definition", "scopenote", "scope note")
+_SYNONYMS = ("synonyms", "synonym", "aliases", "altlabel")
+_SYNONYM_SEPARATOR = "|"
+
+
+# Identifier, name, description and other names of a label.
+Row = tuple[str, str, str, list[str]]
 
 
 def read_label_names(path: str | Path, language: str = "en") -> dict[str, Title]:
@@ -43,16 +49,19 @@ def read_label_names(path: str | Path, language: str = "en") -> dict[str, Title]
     ----------
     path : str or Path
         A TSV, CSV or JSONL file, or SKOS as Turtle, N-Triples or RDF/XML; it may be compressed. The
-        columns of a table are called id, name and description, or the first two are id and name; a
-        first line that does not name columns is read as data.
+        columns of a table are called id, name, description and synonyms (several are separated by
+        "|"), or the first two are id and name; a first line that does not name columns is read as
+        data.
     language : str, default="en"
         For SKOS, the preferred language. A concept has its name under its URI and its notation, and
-        is described by its definition, or else by its scope note.
+        is described by its definition, or else by its scope note. Its alternative and hidden
+        labels, in any language, are other names of it.
 
     Returns
     -------
-    dict of str to str, or to tuple (str, str)
-        Names by identifier, or names and descriptions.
+    dict of str to str, or to tuple of str
+        Names by identifier, or names with descriptions, which other names follow where there are
+        any.
     """
     path = Path(path)
     suffix = plain_suffix(path)
@@ -69,10 +78,12 @@ def read_label_names(path: str | Path, language: str = "en") -> dict[str, Title]
         )
     titles: dict[str, Title] = {}
     renamed: dict[str, tuple[Title, Title]] = {}  # names of an identifier that differ
-    for identifier, name, description in rows:
+    for identifier, name, description, other_names in rows:
         if not (identifier and name):
             continue
-        title: Title = (name, description) if description else name
+        title: Title = name
+        if description or other_names:
+            title = (name, description, *other_names)
         if titles.get(identifier, title) != title:
             renamed[identifier] = (titles[identifier], title)
         titles[identifier] = title
@@ -100,8 +111,8 @@ def _warn_renamed(path: Path, renamed: dict[str, tuple[Title, Title]]) -> None:
     warnings.warn(RembrandtWarning(message), stacklevel=3)
 
 
-def _table_rows(path: Path, format: str) -> Iterator[tuple[str, str, str]]:
-    """Identifier, name and description in each row."""
+def _table_rows(path: Path, format: str) -> Iterator[Row]:
+    """Identifier, name, description and other names in each row."""
     from rembrandt.data.cells import Table  # pyarrow takes long to load
 
     table = Table(path, format)
@@ -112,24 +123,47 @@ def _table_rows(path: Path, format: str) -> Iterator[tuple[str, str, str]]:
     if len(columns) < 2:
         raise DataError("expected two columns, an identifier and a name", path, 1)
     chosen = [key, title]
-    for i, name in enumerate(folded):
-        if name in _DESCRIPTIONS and i != title:
-            chosen.append(i)
-            break
+    description_column = _column_called(_DESCRIPTIONS, folded, but=title)
+    synonym_column = _column_called(_SYNONYMS, folded, but=title)
+    for column in (description_column, synonym_column):
+        if column >= 0:
+            chosen.append(column)
     if format == "jsonl":
         rows = _json_rows(table, [columns[i] for i in chosen])
     else:
         has_header = folded[title] in _NAMES or folded[key] in _IDS
         rows = _delimited_rows(table, chosen, has_header)
     for cells in rows:
-        if len(cells) < 2 or not all(isinstance(cell, str) for cell in cells):
+        texts = dict(zip(chosen, cells, strict=False))
+        synonyms = _synonyms_in(texts.pop(synonym_column, ""))
+        if len(texts) < 2 or not all(isinstance(text, str) for text in texts.values()):
             raise DataError(
                 "a row has no text for the identifier or the name; expected texts", path
             )
         identifier = _bare(cells[0])
         name = cells[1].strip()
-        description = " ".join("".join(cells[2:]).split())
-        yield identifier, name, description
+        description = _one_line(texts.get(description_column, ""))
+        yield identifier, name, description, synonyms
+
+
+def _synonyms_in(cell: Any) -> list[str]:
+    """The synonyms in a cell: a text with separators, or a list of texts."""
+    synonyms = cell
+    if isinstance(cell, str):
+        synonyms = cell.split(_SYNONYM_SEPARATOR)
+    return [_one_line(text) for text in synonyms if text.strip()]
+
+
+def _column_called(names: tuple[str, ...], folded: list[str], but: int) -> int:
+    """The first column with one of these names, -1 if there is none; column ``but`` is another."""
+    for i, name in enumerate(folded):
+        if name in names and i != but:
+            return i
+    return -1
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def id_column(folded: list[str]) -> int:
@@ -178,8 +212,8 @@ def _bare(identifier: str) -> str:
     return stripped
 
 
-def _read_skos(path: Path, format: str, language: str) -> Iterator[tuple[str, str, str]]:
-    """Identifier, name and description of each concept, by its notations and by its URI."""
+def _read_skos(path: Path, format: str, language: str) -> Iterator[Row]:
+    """What is known of each concept, by its notations and by its URI."""
     try:
         from rdflib.namespace import SKOS
     except ModuleNotFoundError as missing:
@@ -193,8 +227,11 @@ def _read_skos(path: Path, format: str, language: str) -> Iterator[tuple[str, st
     descriptions = scope_notes | definitions
     identifiers = [(str(code), concept) for concept, code in graph.subject_objects(SKOS.notation)]
     identifiers += [(str(concept), concept) for concept in names]
+    others = _texts_of_properties(graph, (SKOS.altLabel, SKOS.hiddenLabel))
     for identifier, concept in identifiers:
-        yield identifier, names.get(concept, ""), descriptions.get(concept, "")
+        name = names.get(concept, "")
+        other_names = [other for other in others.get(concept, []) if other != name]
+        yield identifier, name, descriptions.get(concept, ""), other_names
 
 
 def parsed_graph(path: Path, format: str) -> Any:
@@ -212,6 +249,18 @@ def parsed_graph(path: Path, format: str) -> Any:
             f"this is not a file in {format} ({error}); write or fetch it again", path
         ) from error
     return graph
+
+
+def _texts_of_properties(graph: Any, properties: tuple[Any, ...]) -> dict[Any, list[str]]:
+    """The distinct texts of each concept in all languages, in order."""
+    from rdflib import Literal
+
+    texts: dict[Any, set[str]] = {}
+    for property in properties:
+        for concept, literal in graph.subject_objects(property):
+            if isinstance(literal, Literal) and str(literal).strip():
+                texts.setdefault(concept, set()).add(_one_line(str(literal)))
+    return {concept: sorted(distinct) for concept, distinct in texts.items()}
 
 
 def _preferred_texts(graph: Any, property: Any, language: str) -> dict[Any, str]:

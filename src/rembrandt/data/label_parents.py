@@ -68,7 +68,9 @@ def _table_links(path: Path, format: str, columns: Sequence[str]) -> Links:
     table = Table(path, format)
     names = table.columns()
     folded = [name.strip().casefold() for name in names]
-    key = names[id_column(folded)] if names else ""
+    key = ""
+    if names:
+        key = names[id_column(folded)]
     if columns:
         missing = [column for column in columns if column not in names]
         if missing:
@@ -95,7 +97,8 @@ def _table_links(path: Path, format: str, columns: Sequence[str]) -> Links:
 def _rows(table: Table, columns: Sequence[str]) -> Iterator[list[str]]:
     """The cells of columns in each row, as texts."""
     for batch in table.batches(list(columns)):
-        for cells in zip(*(batch[column] for column in columns), strict=True):
+        by_column = [batch[column] for column in columns]
+        for cells in zip(*by_column, strict=True):
             yield [_text(cell) for cell in cells]
 
 
@@ -103,7 +106,9 @@ def _text(cell: Any) -> str:
     """A cell as text; a list, as JSON has it, as one for a column of several parents."""
     if isinstance(cell, list):
         return _SEPARATOR.join(map(str, cell))
-    return "" if cell is None else str(cell).strip()
+    if cell is None:
+        return ""
+    return str(cell).strip()
 
 
 def _levels(table: Table, key: str, columns: Sequence[str]) -> Links:
@@ -123,9 +128,10 @@ def _tree_links(table: Table, key: str, column: str) -> Links:
     """The parents of a label are the labels at its tree numbers without their last part."""
     numbers_of = {}
     label_at = {}
-    for label, numbers in _rows(table, [key, column]):
-        numbers_of[label] = [number.strip() for number in numbers.split(_SEPARATOR)]
-        label_at.update(dict.fromkeys(numbers_of[label], label))
+    for label, cell in _rows(table, [key, column]):
+        tree_numbers = [number.strip() for number in cell.split(_SEPARATOR)]
+        numbers_of[label] = tree_numbers
+        label_at.update(dict.fromkeys(tree_numbers, label))
     links = set()
     for label, tree_numbers in numbers_of.items():
         for number in tree_numbers:
@@ -135,7 +141,8 @@ def _tree_links(table: Table, key: str, column: str) -> Links:
                 links.add((label, parent))
     levels = {}
     for label, tree_numbers in numbers_of.items():
-        levels[label] = min(number.count(".") for number in tree_numbers)
+        depths = [number.count(".") for number in tree_numbers]
+        levels[label] = min(depths)
     return iter(_without_cycles(sorted(links), levels))
 
 
@@ -152,7 +159,8 @@ def _without_cycles(links: list[tuple[str, str]], levels: dict[str, int]) -> lis
     children = np.array([numbers[child] for child, _ in links], dtype=np.int64)
     parents = np.array([numbers[parent] for _, parent in links], dtype=np.int64)
     ones = np.ones(len(links), dtype=np.int8)
-    graph = sparse.csr_array((ones, (children, parents)), shape=(len(numbers), len(numbers)))
+    shape = (len(numbers), len(numbers))
+    graph = sparse.csr_array((ones, (children, parents)), shape=shape)
     _, component = connected_components(graph, directed=True, connection="strong")
     in_cycle = component[children] == component[parents]
     kept = []
@@ -179,5 +187,8 @@ def _skos_links(path: Path, format: str) -> Links:
     for child, parent in sorted(links):
         yield str(child), str(parent)
         parent_codes = sorted(codes.get(parent, []))
+        parent_label = str(parent)
+        if parent_codes:
+            parent_label = parent_codes[0]
         for code in sorted(codes.get(child, [])):
-            yield code, parent_codes[0] if parent_codes else str(parent)
+            yield code, parent_label

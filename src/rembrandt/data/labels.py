@@ -6,18 +6,29 @@ Features have the same lookup.
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
 
-# Display name of a label that is an identifier, or a pair of name and description.
-Title = str | tuple[str, str]
+# Display name of a label that is an identifier, or a tuple of name and description, which may be
+# followed by other names.
+Title = str | tuple[str, ...]
 Texts = list[str] | None
+# Between the other names of a label, where they are kept as one text.
+OTHER_NAMES_SEPARATOR = "\n"
 
 _PLAIN_INTEGER = re.compile(r"[0-9]{1,18}")
+
+
+class LabelTitles(NamedTuple):
+    """What is known of labels as text, one for each; None where no label has any."""
+
+    names: Texts
+    descriptions: Texts
+    other_names: Texts  # of a label in lines
 
 
 def as_labels(names: Iterable[Any]) -> NDArray[Any]:
@@ -38,10 +49,8 @@ def _as_list(names: Iterable[Any]) -> list[Any]:
     return list(names)
 
 
-def titles_of(
-    names: Iterable[Any], titles: Mapping[Any, Title] | Iterable[Title]
-) -> tuple[Texts, Texts]:
-    """Titles and descriptions, "" where a name has none and None where all have none.
+def titles_of(names: Iterable[Any], titles: Mapping[Any, Title] | Iterable[Title]) -> LabelTitles:
+    """Titles, descriptions and other names, "" where a name has none and None where all have none.
 
     They are given as a mapping or as one for each name.
     """
@@ -57,24 +66,32 @@ def titles_of(
             )
     shown = []
     described = []
+    others = []
     for title in label_names:
-        name, description = _name_and_description(title)
+        name, description, *other_names = _texts_of(title)
         shown.append(name)
         described.append(description)
-    return _none_if_empty(shown), _none_if_empty(described)
+        others.append(OTHER_NAMES_SEPARATOR.join(_one_line(other) for other in other_names))
+    return LabelTitles(_none_if_empty(shown), _none_if_empty(described), _none_if_empty(others))
 
 
-def _name_and_description(title: Any) -> tuple[str, str]:
-    """A title as a pair; one that is neither a text nor a pair of texts is refused."""
+def _texts_of(title: Any) -> tuple[str, ...]:
+    """A title as a tuple of name, description and other names; one that is no text or tuple of
+    texts is refused.
+    """
     if isinstance(title, str):
         return title, ""
-    if not isinstance(title, tuple) or [type(text) for text in title] != [str, str]:
+    is_texts = isinstance(title, tuple) and all(isinstance(text, str) for text in title)
+    if not is_texts or len(title) < 2:
         raise DataError(
-            f"the name {title!r} of a label is not a text; give strings, or pairs with a "
-            "description"
+            f"the name {title!r} of a label is not a text; give strings, or tuples of a name and a "
+            "description, which other names may follow"
         )
-    name, description = title
-    return name, description
+    return tuple(title)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _none_if_empty(texts: list[str]) -> Texts:

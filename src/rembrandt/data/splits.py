@@ -3,7 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.linalg.hashing import Keys, hashed
+
 RowIndices = NDArray[np.int64]
+Split = tuple[RowIndices, RowIndices]
 
 
 def draw_rows(
@@ -12,7 +15,7 @@ def draw_rows(
     seed: int,
     max_held: int | None = None,
     groups: RowIndices | None = None,
-) -> tuple[RowIndices, RowIndices]:
+) -> Split:
     """Split rows at random into remaining and held-out ones.
 
     Rows of the same group stay on one side: groups that are larger than the held-out part are not
@@ -36,36 +39,23 @@ def draw_rows(
     remaining, held_out : ndarray
         Indices of the rows, sorted.
     """
-    limit = n if max_held is None else max_held
-    n_held = min(limit, round(fraction * n))
+    n_held = round(fraction * n)
+    if max_held is not None:
+        n_held = min(n_held, max_held)
     rng = np.random.default_rng(seed)
     if groups is not None:
         sizes = np.bincount(groups)
-        if len(sizes) != 1:
-            is_held = _drawn_groups(sizes, n_held, rng)[groups]
-            return np.flatnonzero(~is_held), np.flatnonzero(is_held)
+        n_groups = len(sizes)
+        if n_groups != 1:
+            is_drawn = _drawn_groups(rng.permutation(n_groups), sizes, n_held)
+            return _split(is_drawn[groups])
     order = rng.permutation(n)
     held_out = np.sort(order[:n_held])
     remaining = np.sort(order[n_held:])
     return remaining, held_out
 
 
-def _drawn_groups(sizes: RowIndices, n_held: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw groups with at most ``n_held`` rows together, but at least one; returns a mask."""
-    n_groups = len(sizes)
-    order = rng.permutation(n_groups)
-    largest = max(n_held, sizes.min())
-    is_small = sizes[order] <= largest
-    order = order[is_small]
-    total = np.cumsum(sizes[order])
-    fits = total <= n_held
-    fits[0] = True
-    is_drawn = np.zeros(n_groups, dtype=bool)
-    is_drawn[order[fits]] = True
-    return is_drawn
-
-
-def latest_rows(times: RowIndices, fraction: float, max_held: int) -> tuple[RowIndices, RowIndices]:
+def latest_rows(times: RowIndices, fraction: float, max_held: int) -> Split:
     """Split rows into earlier and latest ones.
 
     Rows of the same time stay on one side. Where that leaves no earlier rows, the last rows are the
@@ -86,16 +76,18 @@ def latest_rows(times: RowIndices, fraction: float, max_held: int) -> tuple[RowI
         Indices of the rows, sorted.
     """
     n = len(times)
-    n_held = min(max_held, round(fraction * n))
-    n_held = max(1, n_held)
-    boundary = np.sort(times)[n - n_held]
+    n_held = round(fraction * n)
+    n_held = min(n_held, max_held)
+    n_held = max(n_held, 1)
+    first_held = n - n_held
+    boundary = np.sort(times)[first_held]
     is_late = times >= boundary
     if is_late.all():
-        is_late = np.arange(n) >= n - n_held
-    return np.flatnonzero(~is_late), np.flatnonzero(is_late)
+        is_late = np.arange(n) >= first_held
+    return _split(is_late)
 
 
-def draw_by_key(keys: NDArray[np.uint64], n_held: int, seed: int) -> tuple[RowIndices, RowIndices]:
+def draw_by_key(keys: Keys, n_held: int, seed: int) -> Split:
     """Split rows into remaining and held-out ones by a hash of their keys.
 
     The order of the rows does not matter. Rows with the same key stay on one side: sets of rows
@@ -122,20 +114,27 @@ def draw_by_key(keys: NDArray[np.uint64], n_held: int, seed: int) -> tuple[RowIn
         group = np.arange(len(keys))
         sizes = np.ones(len(keys), dtype=np.int64)
     order = np.argsort(hashed(distinct, seed), kind="stable")
+    is_drawn = _drawn_groups(order, sizes, n_held)
+    return _split(is_drawn[group])
+
+
+def _drawn_groups(order: RowIndices, sizes: RowIndices, n_held: int) -> NDArray[np.bool_]:
+    """Return which groups are drawn: the first in ``order`` with at most ``n_held`` rows together,
+    but at least one.
+    """
     largest = max(n_held, sizes.min())
-    order = order[sizes[order] <= largest]
-    fits = np.cumsum(sizes[order]) <= n_held
+    is_small = sizes[order] <= largest
+    order = order[is_small]
+    total = np.cumsum(sizes[order])
+    fits = total <= n_held
     fits[0] = True
-    is_drawn = np.zeros(len(distinct), dtype=bool)
+    is_drawn = np.zeros(len(sizes), dtype=np.bool_)
     is_drawn[order[fits]] = True
-    is_held = is_drawn[group]
-    return np.flatnonzero(~is_held), np.flatnonzero(is_held)
+    return is_drawn
 
 
-def hashed(keys: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Return keys that are distributed as at random, by the finalizer of splitmix64."""
-    offset = (seed + 1) * 0x9E3779B97F4A7C15 % (1 << 64)
-    state = keys + np.uint64(offset)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
+def _split(is_held: NDArray[np.bool_]) -> Split:
+    """Return the rows that are not held out, and those that are."""
+    remaining = np.flatnonzero(~is_held)
+    held_out = np.flatnonzero(is_held)
+    return remaining, held_out

@@ -135,7 +135,7 @@ def split_file(
     options : ReadOptions
         How to read the file.
     fraction : float, default=0.2
-        About the share of the examples in the test part.
+        Approximate share of the examples in the test part.
     groups : str, default=None
         A column: rows with the same value stay together.
     times : str, default=None

@@ -25,6 +25,7 @@ from rembrandt.data.stored import StoredRows
 from rembrandt.errors import DataError, StorageError
 from rembrandt.storage.arrays import parse_json, read_arrays, write_arrays
 from rembrandt.storage.atomic import atomic_file, write_errors
+from rembrandt.storage.files import read_bounded
 
 if TYPE_CHECKING:
     from rembrandt.features.text import TextFeatures
@@ -35,6 +36,7 @@ PROGRESS = "progress.json"
 TEXT = "text.safetensors"
 FORMAT = "rembrandt-store"
 FORMAT_VERSION = 2
+_MAX_MANIFEST_BYTES = 256 << 20
 _COLUMN_LIMIT = 1 << 31  # columns of a shard are numbered by int32
 
 
@@ -62,7 +64,7 @@ class Manifest:
     def read(cls, folder: Path, name: str = MANIFEST) -> Manifest:
         path = folder / name
         try:
-            facts = parse_json(path, path.read_bytes())
+            facts = parse_json(path, read_bounded(path, _MAX_MANIFEST_BYTES))
         except FileNotFoundError as error:
             if (folder / PROGRESS).is_file():
                 message = "the conversion was not finished; run its command again to continue it"

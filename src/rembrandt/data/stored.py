@@ -39,12 +39,15 @@ class StoredRows:
         self.store = store
         self.columns = columns
         self.is_normalized = is_normalized
-        n_columns = store.d if columns is None else len(columns)
+        n_columns = store.d
+        if columns is not None:
+            n_columns = len(columns)
         self.shape = (store.n, n_columns)
         entries = store.manifest.shards
         self.nnz = sum(entry.nonzeros[0] for entry in entries)
         # The first row of each shard, and the number of all rows.
-        self._starts = np.cumsum([0] + [entry.n for entry in entries])
+        n_rows = [entry.n for entry in entries]
+        self._starts = np.cumsum([0, *n_rows])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -67,7 +70,8 @@ class StoredRows:
 
     def select(self, columns: NDArray[np.int64]) -> StoredRows:
         if self.columns is not None:
-            columns = np.where(columns < 0, -1, self.columns[columns])
+            in_store = self.columns[columns]
+            columns = np.where(columns < 0, -1, in_store)
         return StoredRows(self.store, columns, self.is_normalized)
 
     def blocks(self, n_rows: int) -> Iterator[tuple[slice, sp.csr_array]]:
@@ -86,7 +90,8 @@ class StoredRows:
             return True
         if (self.columns < 0).any():
             return False
-        return bool(len(self.used_columns()) == self.store.is_used.sum())
+        n_used = int(self.store.is_used.sum())
+        return len(self.used_columns()) == n_used
 
     def resident(self) -> tuple[int, int]:
         """One shard in use, and one that is read ahead."""
@@ -96,7 +101,8 @@ class StoredRows:
         return n_rows, 2 * n_entries
 
     def digest(self) -> str:
-        digest = hashlib.sha256(f"{self.shape} {self.is_normalized}".encode())
+        description = f"{self.shape} {self.is_normalized}"
+        digest = hashlib.sha256(description.encode())
         if self.columns is not None:
             digest.update(self.columns.tobytes())
         for entry in self.store.manifest.shards:

@@ -26,35 +26,44 @@ class Centred(Wrapped):
         feature_sums = raw.column_sums("X", squared=False)
         label_sums = raw.column_sums("Y", squared=False)
         # The constant feature comes last.
-        self._sums = {"X": feature_sums[:-1], "Y": label_sums}
+        total = float(feature_sums[-1])
+        feature_sums = feature_sums[:-1]
         # All weights may be zero.
-        self._total = float(feature_sums[-1]) or 1.0
-        self._feature_means = raw.asarray(self._sums["X"] / self._total)
-        self._label_means = raw.asarray(self._sums["Y"] / self._total)
+        self._total = total or 1.0
+        self._sums = {"X": feature_sums, "Y": label_sums}
+        self._feature_means = raw.asarray(feature_sums / self._total)
+        self._label_means = raw.asarray(label_sums / self._total)
         self.means = (self._feature_means, self._label_means)
 
     def product(self, left: str, right: str, Q: Block) -> Block:
         if right == "X":
             xp = array_namespace(Q)
-            constant_row = -(self._feature_means @ Q)[None]
-            Q = xp.concat([Q, constant_row], axis=0)
+            constant_row = -(self._feature_means @ Q)
+            Q = xp.concat([Q, constant_row[None]], axis=0)
         B = self.raw.product(left, right, Q)
         if left == "X":
-            return B[:-1] - self._feature_means[:, None] * B[-1]
+            feature_means = self._feature_means[:, None]
+            of_constant = B[-1]
+            return B[:-1] - feature_means * of_constant
         if right == "X":
             return B
-        label_means = self._label_means
-        return B - self._total * label_means[:, None] * (label_means @ Q)
+        label_means = self._label_means[:, None]
+        mean_row = self._label_means @ Q
+        return B - self._total * label_means * mean_row
 
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
         sums = self._sums[name]
         if not squared:
             return np.zeros_like(sums)
-        squares = self.raw.column_sums(name, squared)[: len(sums)]
-        return squares - sums**2 / self._total
+        squares = self.raw.column_sums(name, squared)
+        without_constant = squares[: len(sums)]
+        of_means = sums**2 / self._total
+        return without_constant - of_means
 
     def gram_matrix(self) -> Block:
         G = self.raw.gram_matrix()
+        of_features = G[:-1, :-1]
         sums_column = G[:-1, -1:]
         sums_row = G[-1, :-1]
-        return G[:-1, :-1] - sums_column * (sums_row / self._total)
+        means_row = sums_row / self._total
+        return of_features - sums_column * means_row

@@ -22,7 +22,12 @@ FACTOR_FLOPS_PER_ENTRY = 1.6e5
 class CpuEngine(Engine):
     """Holds X and Y in memory; sparse matrices a second time, laid out by columns."""
 
-    def __init__(self, X: Matrix, Y: sparse.csr_array, weights: Array | None = None) -> None:
+    def __init__(
+        self,
+        X: Matrix,
+        Y: sparse.csr_array,
+        weights: Array | None = None,
+    ) -> None:
         self.n, self.d = X.shape
         self.c = Y.shape[1]
         self.dtype = X.dtype
@@ -44,12 +49,14 @@ class CpuEngine(Engine):
     def full_product(self, left: str, right: str, Q: Array) -> Array:
         """``leftᵀ D (right Q)``, some columns at a time to bound the n × width block in between."""
         left_t = self._transpose(left)
-        step = max(1, BLOCK_BYTES // max(1, self.n * Q.itemsize))
+        column_bytes = max(1, self.n * Q.itemsize)
+        step = max(1, BLOCK_BYTES // column_bytes)
         blocks = []
         for columns in spans(Q.shape[1], step):
             U = matmul(self._matrices[right], Q[:, columns])
             if self.weights is not None:
-                U = U * self.weights[:, None].astype(U.dtype)
+                weights = self.weights[:, None]
+                U = U * weights.astype(U.dtype)
             blocks.append(left_t @ U)
         if len(blocks) == 1:
             return blocks[0]
@@ -64,15 +71,18 @@ class CpuEngine(Engine):
         weights = self.weights
         if weights is None:
             weights = np.ones(self.n)
-        return np.asarray(A.T @ weights, dtype=np.float64).ravel()
+        sums = np.asarray(A.T @ weights, dtype=np.float64)
+        return sums.ravel()
 
     def gram_matrix(self) -> Floats:
         A: Matrix = self._matrices["X"]
         if self.weights is not None:
             A = scale_rows(A, np.sqrt(self.weights))
-        if is_sparse(A) and A.nnz < SPARSE_GRAM_DENSITY * self.n * self.d:
+        n_entries = self.n * self.d
+        if is_sparse(A) and A.nnz < SPARSE_GRAM_DENSITY * n_entries:
             A64 = A.astype(np.float64)
-            return np.asarray((A64.T @ A64).todense())
+            sparse_gram = A64.T @ A64
+            return np.asarray(sparse_gram.todense())
         G = np.zeros((self.d, self.d))
         # A block is dense in its own precision and once more in float64: at most 16 bytes an entry.
         block_rows = max(1, BLOCK_BYTES // (16 * self.d))
@@ -90,7 +100,8 @@ class CpuEngine(Engine):
             Y = scale_rows(Y, self.weights)
         Y = Y.astype(np.float64)
         if is_sparse(X):
-            return np.asarray((X.T.astype(np.float64) @ Y).todense())
+            sparse_product = X.T.astype(np.float64) @ Y
+            return np.asarray(sparse_product.todense())
         C = np.zeros((self.d, self.c))
         block_rows = max(1, BLOCK_BYTES // (8 * self.d))
         for rows in spans(self.n, block_rows):

@@ -51,8 +51,8 @@ class LogisticSettings:
         """Return the rows of a step: at least twenty steps an epoch, so that its mean is one of
         many iterates.
         """
-        rows = max(MIN_BATCH_ROWS, n_train // MIN_EPOCH_STEPS)
-        rows = min(self.batch, LOGITS // c, rows, n_train)
+        max_rows = max(MIN_BATCH_ROWS, n_train // MIN_EPOCH_STEPS)
+        rows = min(self.batch, LOGITS // c, max_rows, n_train)
         return max(1, rows)
 
     def prior(self, rates: Array) -> Array:
@@ -63,9 +63,23 @@ class LogisticSettings:
 
     def longest(self, rates: Array, batch: int, size: int) -> Array:
         """Return the step of each label: by its curvature, within the reach of one example."""
-        by_curvature = self.step / (rates * (1 - rates))
+        curvature = rates * (1 - rates)
+        by_curvature = self.step / curvature
         by_reach = self.reach * batch / (size + 1)
         return np.minimum(by_curvature, by_reach)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Whitened features of rows, their labels and their weights."""
+
+    F: Any
+    Y: sparse.csr_array
+    weights: Array
+
+    def rows(self, rows: Any) -> "Examples":
+        """Return some of the rows."""
+        return Examples(self.F[rows], self.Y[rows], self.weights[rows])
 
 
 @dataclass(frozen=True)
@@ -126,22 +140,26 @@ class NumpyDescent:
     """
 
     def __init__(
-        self, problem: LogisticProblem, F: Any, label_blocks: Sequence[slice] = (slice(None),)
+        self,
+        problem: LogisticProblem,
+        F: Any,
+        label_blocks: Sequence[slice] = (slice(None),),
     ) -> None:
         rates = problem.rates
+        n_labels = len(rates)
         size = problem.whitening.size
         dtype = problem.whitening.T.dtype
         self.whitening = problem.whitening
-        self.F = F
-        self.Y = problem.Y
-        self.weights = problem.weights
+        self.examples = Examples(F, problem.Y, problem.weights)
         self.settings = problem.settings
         self.label_blocks = label_blocks
-        self.batch = self.settings.batch_of(problem.n_train, len(rates))
-        self.longest = self.settings.longest(rates, self.batch, size).astype(dtype)
-        self.curvature = (rates * (1 - rates)).astype(dtype)
+        self.batch = self.settings.batch_of(problem.n_train, n_labels)
+        longest = self.settings.longest(rates, self.batch, size)
+        self.longest = longest.astype(dtype)
+        curvature = rates * (1 - rates)
+        self.curvature = curvature.astype(dtype)
         # The last row holds the biases.
-        self.Q = np.zeros((size + 1, len(rates)), dtype=dtype)
+        self.Q = np.zeros((size + 1, n_labels), dtype=dtype)
         self.Q[-1] = self.settings.prior(rates)
         self.velocity = np.zeros_like(self.Q)
         self.mean = self.Q.copy()
@@ -162,16 +180,16 @@ class NumpyDescent:
         features: Any = slice(None)
         if kept is not None:
             features = np.append(kept, self.whitening.size)
-        F = self.F[rows][:, features]
+        batch = self.examples.rows(rows)
+        F = batch.F[:, features]
         # Keeps the expected length of a row.
         F[:, :-1] /= 1 - settings.dropout
-        Y = self.Y[rows]
         for labels in self.label_blocks:
             Q = self.Q[:, labels]
             velocity = self.velocity[:, labels]
             ahead = Q[features] + settings.momentum * velocity[features]
-            truth = _columns(Y, labels)
-            slope = gradient(F, truth, ahead, self.weights[rows], settings.multiclass)
+            truth = _columns(batch.Y, labels)
+            slope = gradient(F, truth, ahead, batch.weights, settings.multiclass)
             if settings.l2:
                 slope += settings.l2 * self.curvature[labels] * ahead
             velocity *= settings.momentum
@@ -179,18 +197,17 @@ class NumpyDescent:
             Q += velocity
 
     def loss(self, rows: Indices) -> float:
-        total_weight = float(self.weights[rows].sum())
-        return sum(self.losses(rows)) / max(1e-300, total_weight)
+        total_weight = float(self.examples.weights[rows].sum())
+        total_loss = sum(self.losses(rows))
+        return total_loss / max(1e-300, total_weight)
 
     def losses(self, rows: Indices) -> list[float]:
         """Return the weighted total loss on ``rows`` for each block of labels."""
         return total_losses(
-            self.F,
-            self.Y,
+            self.examples,
             rows,
             self.mean,
             self.settings.multiclass,
-            self.weights,
             self.label_blocks,
         )
 
@@ -202,7 +219,11 @@ class NumpyDescent:
         self.velocity = np.zeros_like(self.Q)
 
     def state(self) -> dict[str, Array]:
-        return {"Q": self.Q, "velocity": self.velocity, "best": self.best}
+        return {
+            "Q": self.Q,
+            "velocity": self.velocity,
+            "best": self.best,
+        }
 
     def restore(self, state: dict[str, Array]) -> None:
         self.Q = state["Q"]
@@ -222,7 +243,9 @@ def _columns(Y: sparse.csr_array, labels: slice) -> sparse.csr_array:
 
 def _row_of_entries(Y: sparse.csr_array) -> Indices:
     """Return the row of each entry."""
-    return np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))
+    rows = np.arange(Y.shape[0])
+    counts = np.diff(Y.indptr)
+    return np.repeat(rows, counts)
 
 
 def residual(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
@@ -241,7 +264,8 @@ def residual(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
             np.exp(block, out=block)
             block += 1
             np.reciprocal(block, out=block)
-    P[_row_of_entries(Y), Y.indices] -= 1
+    rows_of_labels = _row_of_entries(Y)
+    P[rows_of_labels, Y.indices] -= 1
     return P
 
 
@@ -249,48 +273,53 @@ def gradient(F: Array, Y: sparse.csr_array, Q: Array, w: Array, multiclass: bool
     """Return the gradient of the weighted mean loss; the pieces of the rows do not depend on the
     number of threads.
     """
-    share = (w / w.sum())[:, None].astype(F.dtype)
+    shares = w / w.sum()
+    shares = shares[:, None].astype(F.dtype)
     gradients: dict[int, Array] = {}
 
     def add(rows: slice) -> None:
         R = residual(F[rows] @ Q, Y[rows], multiclass)
-        gradients[rows.start] = (F[rows] * share[rows]).T @ R
+        weighted = F[rows] * shares[rows]
+        gradients[rows.start] = weighted.T @ R
 
     piece_rows = -(-len(F) // GRADIENT_PIECES)
-    for_each(add, ((rows,) for rows in spans(len(F), piece_rows)))
-    return reduce(np.add, (gradients[start] for start in sorted(gradients)))
+    pieces = spans(len(F), piece_rows)
+    for_each(add, ((rows,) for rows in pieces))
+    in_order = [gradients[start] for start in sorted(gradients)]
+    return reduce(np.add, in_order)
 
 
 def total_losses(
-    F: Any,
-    Y: sparse.csr_array,
+    examples: Examples,
     rows: Array,
     Q: Array,
     multiclass: bool,
-    w: Array,
     label_blocks: Sequence[slice],
 ) -> list[float]:
     """Return the weighted total loss on ``rows`` for each block of labels."""
     totals = [0.0] * len(label_blocks)
     width = Q[:, label_blocks[0]].shape[1]
-    for span in spans(len(rows), max(1, LOGITS // width)):
-        block_rows = rows[span]
-        F_block = F[block_rows]
-        Y_block = Y[block_rows]
+    block_rows = max(1, LOGITS // width)
+    for span in spans(len(rows), block_rows):
+        block = examples.rows(rows[span])
         for number, labels in enumerate(label_blocks):
-            P = F_block @ Q[:, labels]
-            losses = _row_losses(P, _columns(Y_block, labels), multiclass)
-            totals[number] += float(w[block_rows] @ losses)
+            P = block.F @ Q[:, labels]
+            truth = _columns(block.Y, labels)
+            losses = _row_losses(P, truth, multiclass)
+            totals[number] += float(block.weights @ losses)
     return totals
 
 
 def _row_losses(P: Array, Y: sparse.csr_array, multiclass: bool) -> Array:
     """Return the loss of each row of logits: its normalizer minus the logits of its labels."""
-    row_of = _row_of_entries(Y)
-    true_logits = np.bincount(row_of, weights=P[row_of, Y.indices], minlength=len(P))
+    rows_of_labels = _row_of_entries(Y)
+    logits_of_labels = P[rows_of_labels, Y.indices]
+    true_logits = np.bincount(rows_of_labels, logits_of_labels, minlength=len(P))
     if multiclass:
         top = P.max(axis=1)
-        normalizers = top + np.log(np.exp(P - top[:, None]).sum(axis=1))
+        odds = np.exp(P - top[:, None])
+        normalizers = top + np.log(odds.sum(axis=1))
     else:
-        normalizers = np.logaddexp(0, P).sum(axis=1, dtype=np.float64)
+        softplus = np.logaddexp(0, P)
+        normalizers = softplus.sum(axis=1, dtype=np.float64)
     return normalizers - true_logits

@@ -88,8 +88,8 @@ class Nodes:
     """The nodes of a level: the examples of each, and the pool of examples that it learns from.
 
     Of a pool with more than ``max_pool_examples`` examples the first ones are used. They are a
-    sample, as the order is random. A label has weights of the features of its own examples, a
-    cluster of those of its pool.
+    sample, as the order is random. A node has weights of the features of its own examples, or of
+    all features of its pool.
     """
 
     rows: sparse.csr_array  # nodes × examples
@@ -98,7 +98,7 @@ class Nodes:
     costs: Array  # of every example
     settings: HingeSettings
     max_pool_examples: int
-    are_clusters: bool = False
+    all_features: bool = False
 
     @property
     def size(self) -> int:
@@ -155,7 +155,7 @@ class Nodes:
 
     def _batches(self, pieces: Sequence[Array]) -> Iterator[list[Group]]:
         """Group the numbered pieces by parent, and parents into batches whose pools together have
-        `most` examples.
+        at most `max_pool_examples` examples.
         """
 
         def parent_of(numbered: tuple[int, Array]) -> int:
@@ -229,7 +229,7 @@ class Nodes:
             settings.passes,
             settings.tolerance,
             self.prune_below,
-            self.are_clusters,
+            self.all_features,
         )
         return ends, features[columns], values, bias
 

@@ -62,8 +62,10 @@ class Projection:
         """Take the rows' own labels out of their projection."""
         if self.V is None:
             return H
-        embedded_labels = csr_matmul(with_scaled_rows(Y, self.row_power), self.V)
-        without: Array = (H - self.share * embedded_labels) / (1 - self.share)
+        scaled_labels = with_scaled_rows(Y, self.row_power)
+        embedded_labels = csr_matmul(scaled_labels, self.V)
+        others = H - self.share * embedded_labels
+        without: Array = others / (1 - self.share)
         return without.astype(H.dtype, copy=False)
 
     def blocks(self, shard: OpenShard) -> Iterator[tuple[slice, Array]]:
@@ -89,7 +91,8 @@ class ProjectedRows(HostRows):
 
     @classmethod
     def of(cls, X: StoredRows, W: Array, executor: Executor) -> ProjectedRows:
-        return cls(X, Projection(np.ascontiguousarray(W, dtype=cls.dtype)), executor)
+        W = np.ascontiguousarray(W, dtype=cls.dtype)
+        return cls(X, Projection(W), executor)
 
     @cached_property
     def data(self) -> Data:
@@ -97,14 +100,23 @@ class ProjectedRows(HostRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.X.shape[0], int(self.projection.W.shape[1])
+        k = int(self.projection.W.shape[1])
+        return len(self.X), k
 
     def left_out(
-        self, share: float, Y: sparse.csr_array, V: Array, row_power: float = 0.0
+        self,
+        share: float,
+        Y: sparse.csr_array,
+        V: Array,
+        row_power: float = 0.0,
     ) -> ProjectedRows:
         """Take ``share`` of a row's own labels, ``Y``, out of its projection."""
-        V = np.ascontiguousarray(V, dtype=self.dtype)
-        projection = replace(self.projection, V=V, share=share, row_power=row_power)
+        projection = replace(
+            self.projection,
+            V=np.ascontiguousarray(V, dtype=self.dtype),
+            share=share,
+            row_power=row_power,
+        )
         return replace(self, Y=Y, projection=projection)
 
     def statistics(
@@ -114,21 +126,13 @@ class ProjectedRows(HostRows):
         store's labels.
         """
         projection = replace(self.projection, fourier=fourier)
-        n_labels = self.X.store.c if labels else 0
         report("ridge decoder", 0, 2)
         moments = self.executor.total(_moments, self.data, projection)
         report("ridge decoder", 1, 2)
-        cross = np.empty((n_labels, projection.size), dtype=self.dtype)
-        counts = np.empty(n_labels)
+        n_labels = 0
         if labels:
-            blocks = label_blocks(n_labels)
-            results = self.executor.in_shares(_cross, blocks, self.data, projection)
-            while results:
-                # Taken off the list, so that each copy is freed.
-                block_cross, block_counts = results.pop()
-                block = blocks[len(results)]
-                cross[block] = block_cross
-                counts[block] = block_counts
+            n_labels = self.X.store.c
+        cross, counts = self._label_products(projection, n_labels)
         report("ridge decoder", 2, 2)
         # The constant of `_moments` is last: its products are the sums.
         return RidgeStatistics.of_sums(
@@ -140,18 +144,35 @@ class ProjectedRows(HostRows):
             fourier=fourier,
         )
 
+    def _label_products(self, projection: Projection, n_labels: int) -> tuple[Array, Array]:
+        """Return ``YᵀDΦ`` and the weighted count of each label."""
+        cross = np.empty((n_labels, projection.size), dtype=self.dtype)
+        counts = np.empty(n_labels)
+        if n_labels == 0:
+            return cross, counts
+        blocks = label_blocks(n_labels)
+        results = self.executor.in_shares(_cross, blocks, self.data, projection)
+        while results:
+            # Taken off the list, so that each copy is freed.
+            block_cross, block_counts = results.pop()
+            block = blocks[len(results)]
+            cross[block] = block_cross
+            counts[block] = block_counts
+        return cross, counts
+
     @cached_property
     def mean_square(self) -> float:
         """Mean squared length of a row."""
         squares = self.executor.total(_squares, self.data, self.projection)
-        return float(squares[0]) / max(1, self.shape[0])
+        n_rows = max(1, len(self))
+        return float(squares[0]) / n_rows
 
     def on_disk(self) -> RowsOnDisk:
         """Write all rows, unmapped, to a temporary file of this process."""
         return rows_on_disk(self.data, self.projection)
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return len(self.X)
 
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
         H = project(self.X[rows], self.projection.W)
@@ -162,21 +183,33 @@ class ProjectedRows(HostRows):
 
 def data_of(X: StoredRows) -> Data:
     """Describe the shards of a store, with all features and a constant one."""
-    return Data(X.store.shards, X.store.d, X.store.c, normalize=X.is_normalized, constant=True)
+    return Data(
+        shards=X.store.shards,
+        n_features=X.store.d,
+        n_labels=X.store.c,
+        normalize=X.is_normalized,
+        constant=True,
+    )
 
 
 def rows_on_disk(data: Data, seen: Projection) -> RowsOnDisk:
     """Write the rows of all shards to a temporary file; the bits are the same in every process."""
     n = sum(shard.n for shard in data.shards)
-    blocks = (block for shard in opened(data) for _, block in seen.blocks(shard))
-    return RowsOnDisk(n, seen.size, blocks)
+
+    def blocks() -> Iterator[Array]:
+        for shard in opened(data):
+            for _, block in seen.blocks(shard):
+                yield block
+
+    return RowsOnDisk(n, seen.size, blocks())
 
 
 def whitened(whitening: Whitening, H: RowsOnDisk) -> Any:
     """Return the whitened features of rows on disk: in memory, or computed on access when they are
     too large.
     """
-    n_bytes = 4 * len(H) * (whitening.size + 1)
+    n_columns = whitening.size + 1
+    n_bytes = 4 * len(H) * n_columns
     if n_bytes > IN_MEMORY:
         return WhitenedRows(whitening, H)
     return whitening.all_rows(H)
@@ -202,21 +235,25 @@ def relative(blocks: Sequence[slice]) -> list[slice]:
 
 def _moments(shard: OpenShard, seen: Projection, out: Array | None) -> Array:
     """``out + [Φ, 1]ᵀ D [Φ, 1]`` in float64."""
+    width = seen.size + 1
     if out is None:
-        out = np.zeros((seen.size + 1, seen.size + 1))
+        out = np.zeros((width, width))
     for rows, Phi in seen.blocks(shard):
-        with_constant = np.ones((len(Phi), seen.size + 1))
+        with_constant = np.ones((len(Phi), width))
         with_constant[:, :-1] = Phi
         if shard.weights is not None:
-            weights = shard.weights[rows].astype(np.float64)
-            with_constant *= np.sqrt(weights)[:, None]
+            roots = np.sqrt(shard.weights[rows].astype(np.float64))
+            with_constant *= roots[:, None]
         out += with_constant.T @ with_constant
     return out
 
 
 def _squares(shard: OpenShard, seen: Projection, out: Array | None) -> Array:
     """``out +`` the sum of squares of a shard's rows."""
-    squares = [float(np.einsum("ij,ij->", H, H, dtype=np.float64)) for _, H in seen.blocks(shard)]
+    squares = []
+    for _, H in seen.blocks(shard):
+        of_block = np.einsum("ij,ij->", H, H, dtype=np.float64)
+        squares.append(float(of_block))
     total = sum(squares)
     if out is None:
         return np.array([total])
@@ -226,15 +263,17 @@ def _squares(shard: OpenShard, seen: Projection, out: Array | None) -> Array:
 def _cross(blocks: Sequence[slice], data: Data, seen: Projection) -> list[tuple[Array, Array]]:
     """``YᵀDΦ`` and the weighted counts of each block of labels, in one pass over all rows."""
     labels = whole(blocks)
-    cross = np.zeros((labels.stop - labels.start, seen.size), dtype=np.float32)
-    counts = np.zeros(len(cross))
+    n_labels = labels.stop - labels.start
+    cross = np.zeros((n_labels, seen.size), dtype=np.float32)
+    counts = np.zeros(n_labels)
     for shard in opened(data):
         Y = shard.Y.A
-        if len(cross) < data.n_labels:
+        if n_labels < data.n_labels:
             Y = Y[:, labels]
         if shard.weights is not None:
             Y = scale_rows(Y, shard.weights)
-        counts += np.bincount(Y.indices, Y.data.astype(np.float64), len(cross))
+        weights = Y.data.astype(np.float64)
+        counts += np.bincount(Y.indices, weights, n_labels)
         for rows, Phi in seen.blocks(shard):
             Transposed.of(Y[rows]).add_to(cross, Phi)
     return [(cross[block], counts[block]) for block in relative(blocks)]

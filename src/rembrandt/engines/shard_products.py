@@ -60,12 +60,18 @@ class Data:
 
 def cut_in_runs(n_shards: int, runs: int) -> tuple[range, ...]:
     """Cut consecutive shards into at most ``runs`` runs of about equal length."""
-    edges = np.linspace(0, n_shards, min(runs, n_shards) + 1)
+    n_runs = min(runs, n_shards)
+    edges = np.linspace(0, n_shards, n_runs + 1)
     cuts = edges.round().astype(int).tolist()
     return tuple(range(first, last) for first, last in pairwise(cuts))
 
 
-def partial(product: str | Product, data: Data, run: int, block: Any) -> Array:
+def partial(
+    product: str | Product,
+    data: Data,
+    run: int,
+    block: Any,
+) -> Array:
     """Compute what the shards of one run add to a product."""
     if isinstance(product, str):
         product = PRODUCTS[product]
@@ -112,12 +118,20 @@ class OpenShard:
             factors = factors.astype(np.float32)
         self.Y = _Side(rows.Y, factors)
 
-    def through(self, left: _Side, right: _Side, Q: Array, out: Array | None) -> Array:
+    def through(
+        self,
+        left: _Side,
+        right: _Side,
+        Q: Array,
+        out: Array | None,
+    ) -> Array:
         """``out + leftᵀ D (right Q)``."""
+        n_columns = Q.shape[1]
         if out is None:
-            out = np.zeros((left.width, Q.shape[1]), dtype=np.float32)
-        step = max(1, BLOCK_BYTES // max(1, 4 * right.A.shape[0]))
-        for columns in spans(Q.shape[1], step):
+            out = np.zeros((left.width, n_columns), dtype=np.float32)
+        column_bytes = max(1, 4 * self.n)
+        step = max(1, BLOCK_BYTES // column_bytes)
+        for columns in spans(n_columns, step):
             U = right.times(Q[:, columns])
             if self.weights is not None:
                 U *= self.weights[:, None]
@@ -149,7 +163,8 @@ class OpenShard:
         B = as_csr(right.explicit(), np.float64)
         if self.weights is not None:
             B = scale_rows(B, self.weights)
-        product = np.asarray((A.T @ B).todense())
+        sparse_product = A.T @ B
+        product = np.asarray(sparse_product.todense())
         if out is None:
             return product
         return out + product
@@ -164,8 +179,14 @@ class _Side:
     constant: bool = False
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns without the constant."""
+        return int(self.A.shape[1])
+
+    @property
     def width(self) -> int:
-        return int(self.A.shape[1]) + self.constant
+        """Number of columns."""
+        return self.n_columns + self.constant
 
     def rows(self, rows: slice) -> _Side:
         """Select rows."""
@@ -176,7 +197,7 @@ class _Side:
 
     def times(self, Z: Array) -> Array:
         """Return the matrix times ``Z``."""
-        U = csr_matmul(self.A, Z[: self.A.shape[1]])
+        U = csr_matmul(self.A, Z[: self.n_columns])
         if self.scale is not None:
             U *= self.scale[:, None]
         if self.constant:
@@ -188,7 +209,7 @@ class _Side:
         scaled = U
         if self.scale is not None:
             scaled = U * self.scale[:, None]
-        self.t.add_to(out[: self.A.shape[1]], scaled)
+        self.t.add_to(out[: self.n_columns], scaled)
         if self.constant:
             out[-1] += column_sums(U).astype(out.dtype)
 
@@ -209,11 +230,12 @@ class _Side:
 
 def _selected(X: sparse.csr_array, columns: Array) -> sparse.csr_array:
     """Keep these columns, which include all that any row uses."""
-    position = np.zeros(X.shape[1], dtype=np.int32)
-    position[columns] = np.arange(len(columns), dtype=np.int32)
-    return sparse.csr_array(
-        (X.data, position[X.indices], X.indptr), shape=(X.shape[0], len(columns))
-    )
+    n_rows, n_features = X.shape
+    n_used = len(columns)
+    position = np.zeros(n_features, dtype=np.int32)
+    position[columns] = np.arange(n_used, dtype=np.int32)
+    entries = (X.data, position[X.indices], X.indptr)
+    return sparse.csr_array(entries, shape=(n_rows, n_used))
 
 
 # (shard, shared block, sum so far) to the sum with this shard.
@@ -221,9 +243,9 @@ Product = Callable[[OpenShard, Any, Any], Array]
 
 # Products of a shard by name, which is what a cluster sends to its workers.
 PRODUCTS: dict[str, Product] = {
-    "XX": lambda shard, Z, out: shard.through(shard.X, shard.X, Z, out),
+    "XX": lambda shard, Q, out: shard.through(shard.X, shard.X, Q, out),
     "XY": lambda shard, Q, out: shard.through(shard.X, shard.Y, Q, out),
-    "YX": lambda shard, Z, out: shard.through(shard.Y, shard.X, Z, out),
+    "YX": lambda shard, Q, out: shard.through(shard.Y, shard.X, Q, out),
     "YY": lambda shard, Q, out: shard.through(shard.Y, shard.Y, Q, out),
     "sums": lambda shard, _, out: shard.sums(out),
     "gram_matrix": lambda shard, _, out: shard.dense_product(shard.X, shard.X, out),

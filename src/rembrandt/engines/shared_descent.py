@@ -52,20 +52,25 @@ class SharedDescent(NumpyDescent):
 
     def __init__(self, problem: LogisticProblem) -> None:
         H: ProjectedRows = problem.H
-        super().__init__(problem, None, label_blocks(H.X.store.c))
+        blocks = label_blocks(H.X.store.c)
+        super().__init__(problem, None, blocks)
         self.H = H
         self.executor = H.executor
-        # The batch depends on the number of all labels, and a worker sees some of them.
-        settings = replace(problem.settings, batch=self.batch)
-        without_rows = replace(problem, H=None, Y=sparse.csr_array((0, 0)), settings=settings)
+        without_rows = replace(
+            problem,
+            H=None,
+            Y=sparse.csr_array((0, 0)),
+            # The batch depends on the number of all labels, and a worker sees some of them.
+            settings=replace(problem.settings, batch=self.batch),
+        )
         self.fit = _Fit(_key(H, problem), without_rows)
 
     def epoch(self, order: Indices, kept: list[Indices | None], scale: float) -> None:
-        pieces = [
-            (labels, *_columns(labels, self.Q, self.velocity)) for labels in self.label_blocks
-        ]
-        results = self._on_workers(_epoch, pieces, _Order(order, kept, scale))
-        del pieces
+        results = self._on_workers(
+            _epoch,
+            self._pieces(self.Q, self.velocity),
+            _Order(order, kept, scale),
+        )
         self.mean = np.empty_like(self.Q)
         while results:
             # Taken off the list, so that each copy is freed.
@@ -76,26 +81,31 @@ class SharedDescent(NumpyDescent):
             self.mean[:, labels] = mean
 
     def losses(self, rows: Indices) -> list[float]:
-        pieces = [(labels, *_columns(labels, self.mean)) for labels in self.label_blocks]
-        return self._on_workers(_losses, pieces, _Order(rows, [], 0.0))
+        order = _Order(rows, kept=[], scale=0.0)
+        return self._on_workers(_losses, self._pieces(self.mean), order)
 
     def result(self) -> tuple[Block, Block]:
         self.executor.forget("features", "labels")
         return super().result()
 
+    def _pieces(self, *blocks: Array) -> list[Any]:
+        """Return each block of labels with a copy of its columns."""
+        return [(labels, *_columns(labels, *blocks)) for labels in self.label_blocks]
+
     def _on_workers(self, task: Any, pieces: list[Any], order: _Order) -> list[Any]:
-        return self.executor.in_shares(
-            task, pieces, self.H.data, self.H.projection, self.fit, order
-        )
+        H = self.H
+        return self.executor.in_shares(task, pieces, H.data, H.projection, self.fit, order)
 
 
 def _key(H: ProjectedRows, problem: LogisticProblem) -> str:
     """Return a name for the features of a fit, under which workers keep them."""
     shard_keys = "".join(shard.key for shard in H.data.shards)
     digest = hashlib.sha256(shard_keys.encode())
-    for array in (H.projection.W, H.projection.V, problem.whitening.T):
+    arrays = (H.projection.W, H.projection.V, problem.whitening.T)
+    for array in arrays:
         if array is not None:
-            digest.update(np.ascontiguousarray(array).data)
+            contiguous = np.ascontiguousarray(array)
+            digest.update(contiguous.data)
     return digest.hexdigest()
 
 
@@ -109,22 +119,32 @@ def _epoch(
     """Take an epoch for the labels of ``pieces``; return their weights, velocities and mean
     iterates.
     """
-    descent = _descent([labels for labels, *_ in pieces], data, seen, fit)
-    descent.Q = np.hstack([Q for _, Q, _ in pieces])
-    descent.velocity = np.hstack([velocity for _, _, velocity in pieces])
+    label_slices = [labels for labels, _, _ in pieces]
+    weights = [Q for _, Q, _ in pieces]
+    velocities = [velocity for _, _, velocity in pieces]
+    descent = _descent(label_slices, data, seen, fit)
+    descent.Q = np.hstack(weights)
+    descent.velocity = np.hstack(velocities)
     descent.epoch(order.rows, order.kept, order.scale)
-    return [
-        _columns(labels, descent.Q, descent.velocity, descent.mean)
-        for labels in descent.label_blocks
-    ]
+    results = []
+    for labels in descent.label_blocks:
+        columns = _columns(labels, descent.Q, descent.velocity, descent.mean)
+        results.append(columns)
+    return results
 
 
 def _losses(
-    pieces: Sequence[tuple[slice, Array]], data: Data, seen: Projection, fit: _Fit, order: _Order
+    pieces: Sequence[tuple[slice, Array]],
+    data: Data,
+    seen: Projection,
+    fit: _Fit,
+    order: _Order,
 ) -> list[float]:
     """Return the weighted total loss on the rows of ``order`` for each of ``pieces``."""
-    descent = _descent([labels for labels, _ in pieces], data, seen, fit)
-    descent.mean = np.hstack([mean for _, mean in pieces])
+    label_slices = [labels for labels, _ in pieces]
+    means = [mean for _, mean in pieces]
+    descent = _descent(label_slices, data, seen, fit)
+    descent.mean = np.hstack(means)
     return descent.losses(order.rows)
 
 
@@ -133,19 +153,33 @@ def _columns(labels: slice, *blocks: Array) -> tuple[Array, ...]:
     return tuple(np.ascontiguousarray(block[:, labels]) for block in blocks)
 
 
-def _descent(blocks: Sequence[slice], data: Data, seen: Projection, fit: _Fit) -> NumpyDescent:
+def _descent(
+    blocks: Sequence[slice],
+    data: Data,
+    seen: Projection,
+    fit: _Fit,
+) -> NumpyDescent:
     """Return the descent of consecutive blocks of labels on this worker."""
     problem = fit.problem
     labels = whole(blocks)
-    F = on_worker(
-        "features", fit.key, lambda: whitened(problem.whitening, rows_on_disk(data, seen))
-    )
-    Y = on_worker("labels", f"{fit.key} {labels}", lambda: _labels(data, labels))
+
+    def read_features() -> Any:
+        return whitened(problem.whitening, rows_on_disk(data, seen))
+
+    def read_labels() -> sparse.csr_array:
+        return _labels(data, labels)
+
+    F = on_worker("features", fit.key, read_features)
+    Y = on_worker("labels", f"{fit.key} {labels}", read_labels)
     block_problem = replace(problem, Y=Y, rates=problem.rates[labels])
     return NumpyDescent(block_problem, F, relative(blocks))
 
 
 def _labels(data: Data, labels: slice) -> sparse.csr_array:
     """Read the columns of these labels from all shards."""
-    blocks = [shard.Y.A[:, labels].copy() for shard in opened(data)]
-    return sparse.csr_array(sparse.vstack(blocks, format="csr"))
+    blocks = []
+    for shard in opened(data):
+        columns = shard.Y.A[:, labels]
+        blocks.append(columns.copy())
+    Y = sparse.vstack(blocks, format="csr")
+    return sparse.csr_array(Y)

@@ -19,6 +19,8 @@ from rembrandt.linalg.blocks import gram64, spans
 from rembrandt.linalg.eigen import gaussian
 from rembrandt.linalg.sparse import Matrix, as_csr, is_sparse
 
+Copies = dict[str, Csr | Tensor]  # X and Y on a device
+
 # Largest n × width intermediate of a product.
 BLOCK_BYTES = 1 << 33
 # Bytes of rows made dense at a time, in float64.
@@ -42,43 +44,57 @@ class TorchEngine(Engine):
         self.d = X.shape[1] + constant
         self.c = Y.shape[1]
         self.devices = devices
-        self.dtype = torch.float64 if X.dtype == np.float64 else torch.float32
-        first = devices[0]
+        self.first = devices[0]
+        self.dtype = torch.float32
+        if X.dtype == np.float64:
+            self.dtype = torch.float64
         self.weights = None
         if weights is not None:
-            self.weights = torch.as_tensor(weights, dtype=torch.float64, device=first)
-        self.X = _placed(X, first, self.dtype, constant)
-        self.Y = Csr.of(as_csr(Y), first, self.dtype)
-        self._copies: dict[torch.device, dict[str, Csr | Tensor]] = {}
+            self.weights = torch.as_tensor(weights, dtype=torch.float64, device=self.first)
+        self.X = _placed(X, self.first, self.dtype, constant)
+        self.Y = Csr.of(as_csr(Y), self.first, self.dtype)
+        self._copies: dict[torch.device, Copies] = {}
         for device in dict.fromkeys(devices):
-            self._copies[device] = {"X": self.X.to(device), "Y": self.Y.to(device)}
+            self._copies[device] = {
+                "X": self.X.to(device),
+                "Y": self.Y.to(device),
+            }
 
     def column_sums(self, name: str, squared: bool) -> NDArray[np.float64]:
         A = self.X if name == "X" else self.Y
         if isinstance(A, Csr):
-            return A.column_sums(self.weights, squared).cpu().numpy()
+            sums = A.column_sums(self.weights, squared)
+            return sums.cpu().numpy()
         entries = A.double()
         if squared:
             entries = entries**2
         if self.weights is None:
-            return entries.sum(dim=0).cpu().numpy()
-        return (self.weights @ entries).cpu().numpy()
+            sums = entries.sum(dim=0)
+        else:
+            sums = self.weights @ entries
+        return sums.cpu().numpy()
 
     def gram_matrix(self) -> Tensor:
-        G = torch.zeros((self.d, self.d), dtype=torch.float64, device=self.devices[0])
+        G = self._zeros64(self.d, self.d)
         for rows, block in self._dense_rows():
             if self.weights is not None:
-                block = block * self.weights[rows, None].sqrt()
+                roots = self.weights[rows, None].sqrt()
+                block = block * roots
             G += gram64(block)
         return G
 
     def cross_matrix(self) -> Tensor:
-        C = torch.zeros((self.c, self.d), dtype=torch.float64, device=self.devices[0])
+        C = self._zeros64(self.c, self.d)
         for rows, block in self._dense_rows():
             if self.weights is not None:
-                block = block * self.weights[rows, None]
+                weights = self.weights[rows, None]
+                block = block * weights
             C += self.Y[rows].T @ block
         return C.T.contiguous()
+
+    def _zeros64(self, n_rows: int, n_columns: int) -> Tensor:
+        """Return zeros in float64."""
+        return torch.zeros((n_rows, n_columns), dtype=torch.float64, device=self.first)
 
     def _dense_rows(self) -> Iterator[tuple[slice, Tensor]]:
         """Iterate over blocks of rows of X, dense in float64."""
@@ -86,23 +102,26 @@ class TorchEngine(Engine):
         for rows in spans(self.n, block_rows):
             block = self.X[rows]
             if isinstance(block, Csr):
-                yield rows, block.dense(torch.float64)
+                dense = block.dense(torch.float64)
             else:
-                yield rows, block.double()
+                dense = block.double()
+            yield rows, dense
 
     def asarray(self, x: Any) -> Tensor:
-        return torch.as_tensor(x).to(self.devices[0], self.dtype)
+        return torch.as_tensor(x).to(self.first, self.dtype)
 
     def gaussian(self, size: int, width: int, seed: int) -> Tensor:
         """Draw a random block; on the device when NumPy would take longer than the search."""
-        first = self.devices[0]
-        if first.type == "cpu" or size * width <= MAX_NUMPY_DRAWS:
+        on_cpu = self.first.type == "cpu"
+        if on_cpu or size * width <= MAX_NUMPY_DRAWS:
             return self.asarray(gaussian(size, width, seed))
-        generator = torch.Generator(first).manual_seed(seed)
-        out = torch.empty((size, width), dtype=self.dtype, device=first)
+        generator = torch.Generator(self.first).manual_seed(seed)
+        out = torch.empty((size, width), dtype=self.dtype, device=self.first)
         # By columns, so that a wider block starts with a narrower one.
         for column in range(width):
-            out[:, column] = torch.randn(size, generator=generator, device=first, dtype=self.dtype)
+            out[:, column] = torch.randn(
+                size, generator=generator, device=self.first, dtype=self.dtype
+            )
         return out
 
     def full_product(self, left: str, right: str, Q: Tensor) -> Tensor:
@@ -112,22 +131,27 @@ class TorchEngine(Engine):
         width = Q.shape[1]
         n_devices = len(self.devices)
         largest_step = width
-        if n_devices == 1 and width <= self._width(Q):
+        step = self._width(Q)
+        if n_devices == 1 and width <= step:
             try:
-                return self._on_device(self.devices[0], left, right, Q)
+                return self._on_device(self.first, left, right, Q)
             except torch.OutOfMemoryError:
                 # `halving` continues from here.
                 largest_step = max(1, width // 2)
-        n_rows = self.d if left == "X" else self.c
+        n_rows = self.c
+        if left == "X":
+            n_rows = self.d
         out = torch.empty((n_rows, width), dtype=Q.dtype, device=Q.device)
         share = max(1, -(-width // n_devices))
 
         def work(columns: slice) -> None:
-            device = self.devices[min(columns.start // share, n_devices - 1)]
+            number = min(columns.start // share, n_devices - 1)
+            device = self.devices[number]
             block = Q[:, columns].to(device)
-            out[:, columns] = self._on_device(device, left, right, block).to(Q.device)
+            product = self._on_device(device, left, right, block)
+            out[:, columns] = product.to(Q.device)
 
-        step = min(share, largest_step, self._width(Q))
+        step = min(step, share, largest_step)
         for device_columns in spans(width, share):
             halving(work, device_columns, step, f"a product of {self.n:,} rows")
         return out
@@ -137,19 +161,28 @@ class TorchEngine(Engine):
         matrices = self._copies[device]
         U = matrices[right] @ Q.contiguous()
         if self.weights is not None:
-            U = U * self.weights[:, None].to(device, U.dtype)
+            weights = self.weights[:, None]
+            U = U * weights.to(device, U.dtype)
         return matrices[left].T @ U
 
     def _width(self, Q: Tensor) -> int:
         """Return the number of columns to multiply at a time."""
-        return max(1, BLOCK_BYTES // max(1, self.n * Q.element_size()))
+        column_bytes = max(1, self.n * Q.element_size())
+        return max(1, BLOCK_BYTES // column_bytes)
 
 
-def _placed(A: Matrix, device: torch.device, dtype: torch.dtype, constant: bool) -> Csr | Tensor:
+def _placed(
+    A: Matrix,
+    device: torch.device,
+    dtype: torch.dtype,
+    constant: bool,
+) -> Csr | Tensor:
     """Move a matrix to a device, with a constant feature if asked for."""
     if is_sparse(A):
         matrix = Csr.of(as_csr(A), device, dtype)
-        return matrix.with_constant() if constant else matrix
+        if not constant:
+            return matrix
+        return matrix.with_constant()
     block = tensor(A, device).to(dtype)
     if not constant:
         return block

@@ -4,6 +4,7 @@ Triton.
 The plain torch form of each is the reference, and runs on the CPU or without Triton.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -60,32 +61,48 @@ def ahead(
     return torch.add(Q[kept], velocity[kept], alpha=momentum).to(dtype)
 
 
-def advance_(
-    Q: Tensor, velocity: Tensor, mean: Tensor, gradient: Tensor, kept: Tensor | None, step: Tensor,
-    momentum: float, penalty: Tensor | None, point: Tensor | None = None, constant: int = -1,
-) -> None:  # fmt: skip
-    """Take the step of a batch in place: ``velocity``, then ``Q``, then the sum of iterates
-    ``mean``.
+@dataclass(frozen=True)
+class Iterates:
+    """The weights of some labels during an epoch, features × labels."""
 
-    ``penalty`` is the L2 penalty of each label; ``kept`` are the rows of the gradient. ``point`` is
-    set to the point of the next gradient, with a zero in the row ``constant``.
+    Q: Tensor
+    velocity: Tensor
+    sum: Tensor  # of the iterates so far
+    point: Tensor | None = None  # of the next gradient, where all features are kept
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a batch changes the weights of some labels by."""
+
+    gradient: Tensor  # features kept × labels
+    kept: Tensor | None  # features, all when None
+    length: Tensor  # of each label
+    momentum: float
+    penalty: Tensor | None = None  # L2 penalty of each label
+
+
+def advance_(iterates: Iterates, step: Step, constant: int) -> None:
+    """Take the step of a batch in place: the velocity, then Q, then the sum of iterates, then the
+    point of the next gradient, with a zero in the row ``constant``.
     """
+    Q = iterates.Q
+    velocity = iterates.velocity
+    point = iterates.point
     if kernels := _fused(Q, velocity):
-        kernels.advance_(
-            Q, velocity, mean, gradient, kept, step, momentum, penalty, point, constant
-        )
+        kernels.advance_(iterates, step, constant)
         return
-    slope = gradient.to(Q.dtype)
-    if penalty is not None:
-        slope = slope + penalty * ahead(Q, velocity, kept, momentum, Q.dtype)
-    slope = slope * step
-    velocity *= momentum
-    if kept is None:
+    slope = step.gradient.to(Q.dtype)
+    if step.penalty is not None:
+        slope = slope + step.penalty * ahead(Q, velocity, step.kept, step.momentum, Q.dtype)
+    slope = slope * step.length
+    velocity *= step.momentum
+    if step.kept is None:
         velocity -= slope
     else:
-        velocity.index_add_(0, kept, slope, alpha=-1)
+        velocity.index_add_(0, step.kept, slope, alpha=-1)
     Q += velocity
-    mean += Q
+    iterates.sum.add_(Q)
     if point is not None:
-        point.copy_(ahead(Q, velocity, None, momentum, point.dtype))
+        point.copy_(ahead(Q, velocity, None, step.momentum, point.dtype))
         point[constant] = 0

@@ -42,17 +42,21 @@ class Features:
         self.device = device
         self.F: Tensor | None = None
         if stored:
-            self.F = torch.zeros((H.shape[0], columns), dtype=dtype, device=device)
-            for rows in spans(H.shape[0], MAPPED_BLOCK_ROWS):
-                self.F[rows, : whitening.size + 1] = whitening(H[rows]).to(device, dtype)
+            n = H.shape[0]
+            self.F = torch.zeros((n, columns), dtype=dtype, device=device)
+            for rows in spans(n, MAPPED_BLOCK_ROWS):
+                white = whitening(H[rows])
+                self.F[rows, : white.shape[1]] = white.to(device, dtype)
 
     def rows(self, index: Tensor) -> Tensor:
         """Return the features of some rows."""
         if self.F is not None:
             return self.F[index]
-        padded = torch.zeros((len(index), self.columns), dtype=self.dtype, device=self.device)
-        white = self.whitening(self.H[index.to(self.H.device)])
-        padded[:, : self.whitening.size + 1] = white.to(self.device, self.dtype)
+        H = self.H[index.to(self.H.device)]
+        white = self.whitening(H)
+        shape = (len(index), self.columns)
+        padded = torch.zeros(shape, dtype=self.dtype, device=self.device)
+        padded[:, : white.shape[1]] = white.to(self.device, self.dtype)
         return padded
 
 
@@ -76,20 +80,28 @@ class Truth:
         counts = starts[rows + 1] - starts[rows]
         n_pairs = int(counts.sum())
         # For each pair the position of its row in ``rows``.
-        position = torch.repeat_interleave(
-            torch.arange(len(rows), device=device), counts, output_size=n_pairs
-        )
+        positions = torch.arange(len(rows), device=device)
+        position = torch.repeat_interleave(positions, counts, output_size=n_pairs)
         pairs_before = torch.cumsum(counts, 0) - counts
         # From the number of a pair to its entry in Y, for each row.
         shifts = starts[rows] - pairs_before
-        labels = columns[torch.arange(n_pairs, device=device) + shifts[position]]
+        pairs = torch.arange(n_pairs, device=device)
+        labels = columns[pairs + shifts[position]]
         # Sorted by batch and label.
-        keys, by_key = torch.sort(position // batch_rows * width + labels)
+        batch = position // batch_rows
+        keys, by_key = torch.sort(batch * width + labels)
         n_grains = -(-width // GRAIN)
-        edges = torch.clamp(torch.arange(n_grains + 1, device=device) * GRAIN, max=width)
-        edge_keys = torch.arange(n_batches, device=device)[:, None] * width + edges
-        cuts = torch.searchsorted(keys, edge_keys.reshape(-1)).view(edge_keys.shape)
-        return cls((position % batch_rows)[by_key], labels[by_key], cuts.tolist())
+        edges = torch.arange(n_grains + 1, device=device) * GRAIN
+        edges = torch.clamp(edges, max=width)
+        batches = torch.arange(n_batches, device=device)
+        edge_keys = batches[:, None] * width + edges
+        cuts = torch.searchsorted(keys, edge_keys.reshape(-1))
+        row_in_batch = position % batch_rows
+        return cls(
+            rows=row_in_batch[by_key],
+            labels=labels[by_key],
+            cuts=cuts.view(edge_keys.shape).tolist(),
+        )
 
     def within(self, batch: int, labels: slice) -> tuple[Tensor, Tensor]:
         """Return the pairs of a batch within ``labels``, relative to its start, which is a multiple
@@ -106,6 +118,15 @@ def _index(x: NDArray[Any], device: torch.device) -> Tensor:
     return torch.as_tensor(x.astype(np.int64), device=device)
 
 
+@dataclass(frozen=True)
+class AllLabels:
+    """What the steps of all labels depend on."""
+
+    Y: sparse.csr_array
+    longest: NDArray[Any]
+    curvature: NDArray[Any]
+
+
 class Shard:
     """The labels of one device: their weights, velocities, the mean of an epoch and the best mean.
 
@@ -118,10 +139,8 @@ class Shard:
         device: torch.device,
         home: torch.device,
         labels: slice,
-        Y: sparse.csr_array,
+        of_all: AllLabels,
         start: Tensor,  # columns × labels, at home
-        longest: NDArray[Any],
-        curvature: NDArray[Any],
         chunk: int,
     ) -> None:
         self.device = device
@@ -129,15 +148,20 @@ class Shard:
         self.labels = labels
         self.chunk = chunk
         self.width = labels.stop - labels.start
+        Y = of_all.Y
         if self.width < Y.shape[1]:
             Y = Y[:, labels]
-        self.Y = (_index(Y.indptr, device), _index(Y.indices, device))
+        starts = _index(Y.indptr, device)
+        columns = _index(Y.indices, device)
+        self.Y = (starts, columns)
         self.Q = start
         self.velocity = torch.zeros_like(start)
         self.mean = start.clone()
         self.best = start.clone()
-        self.longest = torch.as_tensor(longest[labels], dtype=start.dtype, device=device)
-        self.curvature = torch.as_tensor(curvature[labels], dtype=start.dtype, device=device)
+        longest = of_all.longest[labels]
+        curvature = of_all.curvature[labels]
+        self.longest = torch.as_tensor(longest, dtype=start.dtype, device=device)
+        self.curvature = torch.as_tensor(curvature, dtype=start.dtype, device=device)
         self.truth: Truth | None = None
         self.point: Tensor | None = None  # point of the next gradient, without dropout
 

@@ -4,6 +4,8 @@ import torch
 import triton
 import triton.language as tl
 
+from rembrandt.engines.torch_kernels import Iterates, Step
+
 Tensor = torch.Tensor
 
 # Columns of a row per program.
@@ -124,44 +126,41 @@ def ahead(
     return out
 
 
-def advance_(
-    Q: Tensor, velocity: Tensor, mean: Tensor, gradient: Tensor, kept: Tensor | None, step: Tensor,
-    momentum: float, penalty: Tensor | None, point: Tensor | None, constant: int,
-) -> None:  # fmt: skip
-    has_kept = kept is not None
-    has_penalty = penalty is not None
-    has_point = point is not None
-    # A kernel takes some pointer where there is none, here ``step``; it does not read it.
-    position = step
-    if kept is not None:
+def advance_(iterates: Iterates, step: Step, constant: int) -> None:
+    Q = iterates.Q
+    # A kernel takes some pointer where there is none, here that of the lengths; it does not read
+    # it.
+    position = step.length
+    if step.kept is not None:
         # Where the gradient of each row is, -1 where it has none.
         position = torch.full((Q.shape[0],), -1, dtype=torch.int64, device=Q.device)
-        position[kept] = torch.arange(len(kept), device=Q.device)
-    if penalty is None:
-        penalty = step
+        position[step.kept] = torch.arange(len(step.kept), device=Q.device)
+    penalty = step.length
+    if step.penalty is not None:
+        penalty = step.penalty
+    point = step.length
     point_stride = 0
-    if point is None:
-        point = step
-    else:
+    if iterates.point is not None:
+        point = iterates.point
         point_stride = point.stride(0)
     _advance[_grid(Q)](
         Q,
-        velocity,
-        mean,
-        gradient,
+        iterates.velocity,
+        iterates.sum,
+        step.gradient,
         position,
-        step,
+        step.length,
         penalty,
-        momentum,
+        step.momentum,
         Q.shape[1],
         Q.stride(0),
-        gradient.stride(0),
+        step.gradient.stride(0),
         point,
         point_stride,
         constant,
-        has_kept,
-        has_penalty,
-        has_point,
+        step.kept is not None,
+        step.penalty is not None,
+        iterates.point is not None,
         BLOCK,
     )
 

@@ -29,16 +29,17 @@ class Whitening:
     def of(cls, moments: RidgeStatistics, floor: float, dtype: Any) -> "Whitening":
         """Whiten by the covariance plus ``floor`` times its mean eigenvalue."""
         xp = array_namespace(moments.gram)
-        D = moments.gram.shape[0]
         covariance = moments.gram / moments.total
+        size = covariance.shape[0]
         trace = float(xp.linalg.trace(covariance))
-        level = max(floor * trace / D, SMALLEST_LEVEL)
-        covariance = covariance + level * xp.eye(D, dtype=xp.float64, device=covariance.device)
+        level = max(floor * trace / size, SMALLEST_LEVEL)
+        identity = xp.eye(size, dtype=xp.float64, device=covariance.device)
+        factor = xp.linalg.cholesky(covariance + level * identity)
         # TTᵀ is the inverse of the covariance.
-        T = inverse_of_lower(xp.linalg.cholesky(covariance)).T
+        T = xp.astype(inverse_of_lower(factor).T, dtype)
         return cls(
             mean=xp.astype(moments.mean, dtype),
-            T=xp.asarray(xp.astype(T, dtype), copy=True),
+            T=xp.asarray(T, copy=True),
             fourier=moments.fourier,
         )
 
@@ -53,14 +54,17 @@ class Whitening:
         if self.fourier is not None:
             Phi = self.fourier(H)
         white = (Phi - self.mean) @ self.T
-        ones = xp.ones((H.shape[0], 1), dtype=self.T.dtype, device=H.device)
+        shape = (H.shape[0], 1)
+        ones = xp.ones(shape, dtype=self.T.dtype, device=H.device)
         return xp.concat([white, ones], axis=1)
 
     def all_rows(self, H: Block) -> Block:
         """Return the whitened features of every row, computed some rows at a time."""
         xp = array_namespace(H)
-        F = xp.empty((H.shape[0], self.size + 1), dtype=H.dtype, device=H.device)
-        for rows in spans(H.shape[0], MAPPED_BLOCK_ROWS):
+        n = H.shape[0]
+        shape = (n, self.size + 1)
+        F = xp.empty(shape, dtype=H.dtype, device=H.device)
+        for rows in spans(n, MAPPED_BLOCK_ROWS):
             F[rows] = self(H[rows])
         return F
 

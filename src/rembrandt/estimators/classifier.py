@@ -30,7 +30,7 @@ from rembrandt.data.targets import (
 )
 from rembrandt.data.views import Views, as_texts, check_blocks, is_blocks
 from rembrandt.declarations import ModelSettings, PartName, Threshold, as_json
-from rembrandt.engines.backend import Backend, backend_for
+from rembrandt.engines.backend import backend_for
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.estimators.base import Estimator, dataset_targets
 from rembrandt.estimators.inputs import as_input, index_of, read_once
@@ -74,7 +74,8 @@ from rembrandt.parts.embedding.settings import (
 )
 from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.planning import fixed_settings, resolve
-from rembrandt.predict import all_probabilities, answer, indicator, log_odds
+from rembrandt.predict import all_probabilities, answer, indicator
+from rembrandt.probabilities import log_odds
 from rembrandt.progress import Report, bars, silent
 from rembrandt.reranking import Reranker
 from rembrandt.scikit import ClassifierMixin, available_if, check_is_fitted
@@ -125,7 +126,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         The parts of the model; "auto" has those that the preset allows, and names where the names
         of labels, or labels that are words, occur in the texts.
     n_components : int or "auto", default="auto"
-        Rank of the embedding; "auto" is 300, or all directions where there are fewer.
+        Rank of the embedding; "auto" is that of the preset, or all directions where there are
+        fewer.
     method : {"rembrandt", "pca", "plst", "cs", "cca"}, default="rembrandt"
         Method of the embedding, as in `LabelEmbedder`.
     ridge : float or "auto", default="auto"
@@ -299,8 +301,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             The labels of the columns of a 0/1 matrix, in their order; or labels that may not occur
             in ``y``.
         label_names : mapping of labels to names, or iterable of names, default=None
-            Names that are shown for labels that are identifiers: strings, or tuples of a name and a
-            description. An iterable has one for each of ``classes_``.
+            Names that are shown for labels that are identifiers: strings, or tuples of a name, a
+            description and other names. An iterable has one for each of ``classes_``.
         groups : array-like of shape (n_samples,), default=None
             Rows with the same value, such as the pages of a document, are held out together when
             settings are chosen.
@@ -876,7 +878,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         examples = in_canonical_order(examples)
         settings = resolve(searching.get_params(deep=False), examples)
         backend = backend_for(self.device, examples.X)
-        return searching._search(examples, settings, backend, report, watch)
+        options = searching._search_options(settings)
+        return search(examples, settings, backend=backend, report=report, watch=watch, **options)
 
     def build_shortlist(self, report: Report = silent) -> Self:
         """Cluster the labels for ``predict_topk(shortlist=...)``, which otherwise does so on first
@@ -937,8 +940,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         Parameters
         ----------
         label_names : mapping of labels to names
-            Names by label: strings, or tuples of a name and a description. Labels that the model
-            has get these names.
+            Names by label: strings, or tuples of a name, a description and other names. Labels that
+            the model has get these names.
 
         Returns
         -------
@@ -967,9 +970,14 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         """Set the names of some labels; the others keep theirs."""
         names = self.label_names_
         descriptions = self.label_descriptions_
+        others = self._by_label(self.model_.other_names)
         shown: dict[Any, Title] = {
-            label: (names.get(label, ""), descriptions.get(label, ""))
-            for label in names | descriptions
+            label: (
+                names.get(label, ""),
+                descriptions.get(label, ""),
+                *others.get(label, "").splitlines(),
+            )
+            for label in names | descriptions | others
         }
         name_labels(self, {**shown, **label_names})
 
@@ -1115,7 +1123,15 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         targets = read()
         self._dense_target = targets.dense
         data = self._examples(rows, targets, sample_weight)
-        data = replace(data, vectors=tuple(as_rows(block) for block in vectors), texts=texts)
+        term_keys = None
+        if texts is not None and text is not None:
+            term_keys = text.term_keys
+        data = replace(
+            data,
+            vectors=tuple(as_rows(block) for block in vectors),
+            texts=texts,
+            term_keys=term_keys,
+        )
         return data, text
 
     def _fit(
@@ -1128,22 +1144,27 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         settings: ModelSettings | None = None,
     ) -> None:
         """Search, and fit the model to all examples."""
-        given = data
-        data = in_canonical_order(given)
+        unordered = data
+        data = in_canonical_order(unordered)
         backend = backend_for(self.device, data.X)
-        resolved = settings
-        is_given = settings is not None
-        if resolved is None:
-            resolved = resolve(self.get_params(deep=False), data)
+        options: dict[str, Any] = {}
+        if settings is None:
+            settings = resolve(self.get_params(deep=False), data)
+            options = self._search_options(settings)
         if checkpoints is not NO_CHECKPOINTS:
-            checkpoints.begin(self._fingerprint(given))
+            checkpoints.begin(self._fingerprint(unordered))
         with backend.session():
-            result = checkpoints.stage(
-                "settings",
-                lambda: self._learn(data, resolved, backend, report, watch, is_given),
-                SearchResult.arrays,
-                SearchResult.from_arrays,
-            )
+            result = checkpoints.load("settings", SearchResult.from_arrays)
+            if result is None:
+                result = search(
+                    data, settings, backend=backend, report=report, watch=watch, **options
+                )
+                if options.get("budget") is not None:
+                    # A search within a budget may use more splits than a fit. So that the same
+                    # settings give the same model, the blend is learned again.
+                    again = search(data, result.settings, backend=backend, report=report)
+                    result = result.with_learned(again)
+                checkpoints.save("settings", result.arrays)
             _warn_if_large(result.settings)
             # What was learned on held-out examples goes with the fit on all examples.
             model = fit_model(data, result.settings, result.learned, backend, report, checkpoints)
@@ -1160,52 +1181,20 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             facts=facts,
             titles=data.label_names,
             descriptions=data.label_descriptions,
+            other_names=data.label_other_names,
         )
         self.selection_ = result.trials
         self.tallies_ = backend.tallies
         self.feature_names_ = None
         self.extra_ = {}
 
-    def _search(
-        self,
-        data: Examples,
-        settings: ModelSettings,
-        backend: Backend,
-        report: Report,
-        watch: Watch,
-        is_given: bool = False,
-    ) -> SearchResult:
-        """Search for settings, unless they are given as a whole, and learn the blend."""
-        if is_given:
-            return search(data, settings, backend=backend, report=report, watch=watch)
-        varies = ALLOWANCES[self.preset].varies_settings
-        fixed = fixed_settings(self.get_params(deep=False), settings)
-        return search(data, settings, varies, self.budget, fixed, backend, report, watch)
-
-    def _learn(
-        self,
-        data: Examples,
-        settings: ModelSettings,
-        backend: Backend,
-        report: Report,
-        watch: Watch,
-        is_given: bool,
-    ) -> SearchResult:
-        """Search, and learn the blend as a fit with the chosen settings would.
-
-        A search within a budget may use more splits than a fit. So that the same settings give the
-        same model, the blend is then learned again.
-        """
-        result = self._search(data, settings, backend, report, watch, is_given)
-        if self.budget is None or is_given:
-            return result
-        learned = search(data, result.settings, backend=backend, report=report)
-        return replace(
-            result,
-            learned=learned.learned,
-            held_out=learned.held_out,
-            calibration_error=learned.calibration_error,
-        )
+    def _search_options(self, settings: ModelSettings) -> dict[str, Any]:
+        """Return what `search` may change of settings that are not given as a whole."""
+        return {
+            "varies": ALLOWANCES[self.preset].varies_settings,
+            "budget": self.budget,
+            "fixed": fixed_settings(self.get_params(deep=False), settings),
+        }
 
     @contextmanager
     def _reading_new_terms(
@@ -1294,6 +1283,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
             "weights": data.weights,
             "names": _as_array(data.label_names),
             "descriptions": _as_array(data.label_descriptions),
+            "other names": _as_array(data.label_other_names),
             "groups": data.groups,
             "times": data.times,
         }
@@ -1333,8 +1323,13 @@ def _with_label_names(
     data: Examples, label_names: Mapping[Any, Title] | Iterable[Title]
 ) -> Examples:
     """Return examples whose labels have names and descriptions."""
-    names, descriptions = titles_of(data.classes.tolist(), label_names)
-    return replace(data, label_names=names, label_descriptions=descriptions)
+    titles = titles_of(data.classes.tolist(), label_names)
+    return replace(
+        data,
+        label_names=titles.names,
+        label_descriptions=titles.descriptions,
+        label_other_names=titles.other_names,
+    )
 
 
 def _warn_if_large(settings: ModelSettings) -> None:

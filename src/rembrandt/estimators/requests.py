@@ -320,8 +320,8 @@ def name_labels(
     classifier: "RembrandtClassifier", names: Mapping[Any, Title] | Iterable[Title]
 ) -> None:
     """Set the names that are shown for labels; it may be that no label has a name."""
-    titles, descriptions = titles_of(classifier.classes_.tolist(), names)
-    classifier.model_ = classifier.model_.with_label_names(titles, descriptions)
+    titles = titles_of(classifier.classes_.tolist(), names)
+    classifier.model_ = classifier.model_.with_label_names(*titles)
 
 
 def hierarchy_of(labels: Iterable[Any], parents: Parents, names: Any = None) -> Hierarchy:

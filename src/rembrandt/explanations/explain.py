@@ -8,12 +8,14 @@ comparison``.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.blend import LARGEST_LIKELIHOOD, log_odds_of, softly_bounded
+from rembrandt.blend import softly_bounded
+from rembrandt.candidates import LARGEST_LIKELIHOOD, log_odds_of
 from rembrandt.data.views import Views
 from rembrandt.explanations.explanation import Explanation
 from rembrandt.features.text import TextFeatures
@@ -21,7 +23,7 @@ from rembrandt.linalg import Array
 from rembrandt.linalg.sparse import as_csr
 from rembrandt.model.model import Model
 from rembrandt.parts.contributions import Contributions, secant
-from rembrandt.predict import scored_labels
+from rembrandt.probabilities import ScoredLabels, scored_labels
 from rembrandt.settings.view_names import FEATURES, TEXTS
 
 Columns = NDArray[np.int64]
@@ -63,7 +65,9 @@ def explain_labels(
     located = None
     if text is not None and model.text is not None:
         located = model.text.locate([text])
-    views = {model.n_features + i: f"the {view}" for i, view in enumerate(_vector_views(model))}
+    view_names = {}
+    for number, view in enumerate(_vector_views(model), start=model.n_features):
+        view_names[number] = f"the {view}"
     labels = model.classes[columns].tolist()
     explanations = []
     for number, column in enumerate(columns.tolist()):
@@ -77,23 +81,30 @@ def explain_labels(
             names=names,
             text=text,
             occurrences=located,
-            view_names=views,
-            estimates={name: estimate[number] for name, estimate in estimates.items()},
+            view_names=view_names,
+            estimates={name: of_labels[number] for name, of_labels in estimates.items()},
+            parts={name: float(added[number]) for name, added in explained.of_parts.items()},
         )
         explanations.append(explanation)
     return explanations
 
 
+def _view_of(model: Model, name: str) -> str:
+    """Return the view that a part reads."""
+    return model.settings.parts[name].view
+
+
 def _vector_views(model: Model) -> list[str]:
     """Return the views of vectors that parts read."""
-    views = [model.settings.parts[name].view for name in model.parts]
+    views = [_view_of(model, name) for name in model.parts]
     return [view for view in dict.fromkeys(views) if view != FEATURES]
 
 
 def _entry_numbers(model: Model, entries: sparse.csr_array) -> Array:
     """Return the columns of the entries of a row; each view of vectors counts as one more."""
     n_views = len(_vector_views(model))
-    return np.append(entries.indices, model.n_features + np.arange(n_views))
+    of_views = model.n_features + np.arange(n_views)
+    return np.append(entries.indices, of_views)
 
 
 def explain_row(model: Model, row: Views, labels: Columns) -> tuple[Contributions, Array]:
@@ -121,48 +132,73 @@ class _Explained:
 
 def _explained(model: Model, row: Views, labels: Columns) -> _Explained:
     """Explain the log-odds of labels; see `explain_row`."""
-    entries = as_csr(row.features)
+    n_entries = as_csr(row.features).nnz
+    n_labels = len(labels)
     vector_views = _vector_views(model)
-    values = np.zeros((entries.nnz + len(vector_views), len(labels)))
+    values = np.zeros((n_entries + len(vector_views), n_labels))
+    nothing = np.zeros(n_labels)
     of_parts: dict[str, Array] = {}
-    if len(labels) == 0:
-        return _Explained(Contributions(np.zeros(0), values), np.zeros(0), of_parts)
+    if n_labels == 0:
+        return _Explained(Contributions(nothing, values), nothing, of_parts)
     scored = scored_labels(model, row, labels)
-    explained = {}
+    likelihoods = {}
     for name, part in model.parts.items():
-        view = model.settings.parts[name].view
-        entry = row.view(view)
-        explained[name] = part.explain(entry if view == TEXTS else as_csr(entry), labels)
-    empty = np.stack([_bounded(contributions.base) for contributions in explained.values()])
+        likelihoods[name] = part.explain(_entries(row, _view_of(model, name)), labels)
+    empty = np.stack([_bounded(likelihood.base) for likelihood in likelihoods.values()])
+    changes = _changes(model, scored, empty)
+    base = scored.log_odds - scored.comparison
+    for change, (name, likelihood) in zip(changes, likelihoods.items(), strict=True):
+        total = likelihood.values.sum(axis=0)
+        slope = secant(nothing, change, total, nothing)
+        added = likelihood.values * slope
+        view = _view_of(model, name)
+        if view == FEATURES:
+            values[:n_entries] += added
+        else:
+            entry = n_entries + vector_views.index(view)
+            values[entry] += added.sum(axis=0)
+        of_parts[name] = added.sum(axis=0)
+        base = base - of_parts[name]
+    return _Explained(Contributions(base, values), scored.comparison, of_parts)
+
+
+def _entries(row: Views, view: str) -> Any:
+    """Return what a part reads of a row."""
+    entries = row.view(view)
+    if view == TEXTS:
+        return entries
+    return as_csr(entries)
+
+
+def _changes(model: Model, scored: ScoredLabels, empty: Array) -> Array:
+    """Return what each part adds to the log-odds (parts × labels) from the likelihoods ``empty`` of
+    an empty row on; see `explain_row`.
+    """
     start = log_odds_of(empty)
     end = scored.log_odds_of_parts
     frequency = scored.log_frequencies[None]  # the same in any row
     bounded_start = np.vstack([softly_bounded(start), frequency])
     bounded_end = np.vstack([softly_bounded(end), frequency])
     slopes = np.array(model.blend.quadratic) @ (bounded_start + bounded_end)
-    base = scored.log_odds - scored.comparison
-    nothing = np.zeros(len(labels))
-    for number, (name, contributions) in enumerate(explained.items()):
-        linear = np.array(model.blend.weights[name])
-        listed = linear[0] * (scored.likelihood[number] - empty[number])
-        listed += linear[1] * (end[number] - start[number])
-        listed += slopes[number] * (bounded_end[number] - bounded_start[number])
-        unlisted = model.blend.unlisted[number] * (end[number] - start[number])
-        change = np.where(scored.is_listed, listed, unlisted)
-        total = contributions.values.sum(axis=0)
-        added = contributions.values * secant(nothing, change, total, nothing)
-        view = model.settings.parts[name].view
-        if view == FEATURES:
-            values[: entries.nnz] += added
-        else:
-            values[entries.nnz + vector_views.index(view)] += added.sum(axis=0)
-        of_parts[name] = added.sum(axis=0)
-        base = base - of_parts[name]
-    return _Explained(Contributions(base, values), scored.comparison, of_parts)
+    likelihood_rise = scored.likelihood - empty
+    rise = end - start
+    bounded_rise = bounded_end - bounded_start
+    changes = np.empty_like(rise)
+    for number, name in enumerate(model.parts):
+        linear = model.blend.weights[name]
+        listed = linear[0] * likelihood_rise[number]
+        listed += linear[1] * rise[number]
+        listed += slopes[number] * bounded_rise[number]
+        unlisted = model.blend.unlisted[number] * rise[number]
+        changes[number] = np.where(scored.is_listed, listed, unlisted)
+    return changes
 
 
 def _estimates(
-    model: Model, row: Views, labels: Columns, of_parts: dict[str, Array]
+    model: Model,
+    row: Views,
+    labels: Columns,
+    of_parts: dict[str, Array],
 ) -> dict[str, list[WordEstimates]]:
     """Return what single words are worth to parts that read the text as a whole: for each such
     part and label the start, the end and the contribution of words.
@@ -171,10 +207,11 @@ def _estimates(
     the log-odds of the model for the whole text.
     """
     estimates: dict[str, list[WordEstimates]] = {}
+    nothing = np.zeros(len(labels))
     if len(labels) == 0:
         return estimates
     for name, part in model.parts.items():
-        if model.settings.parts[name].view != TEXTS:
+        if _view_of(model, name) != TEXTS:
             continue
         changes = part.word_changes(row.texts, labels)
         if changes is None:
@@ -182,14 +219,14 @@ def _estimates(
         empty, added = part.explain(row.texts, labels)
         full = empty + added.sum(axis=0)
         rise = log_odds_of(full) - log_odds_of(empty)
-        nothing = np.zeros(len(labels))
         slope = secant(nothing, of_parts[name], rise, nothing)
-        spans = list(zip(changes.starts.tolist(), changes.stops.tolist(), strict=True))
-        contributions = (changes.changes * slope).T.tolist()
-        estimates[name] = [
-            [(*span, value) for span, value in zip(spans, row_values, strict=True)]
-            for row_values in contributions
-        ]
+        contributions = changes.changes * slope
+        starts = changes.starts.tolist()
+        stops = changes.stops.tolist()
+        estimates[name] = []
+        for of_label in contributions.T.tolist():
+            words = zip(starts, stops, of_label, strict=True)
+            estimates[name].append(list(words))
     return estimates
 
 

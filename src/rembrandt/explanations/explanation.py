@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rembrandt.features.spans import TermSpans
 
 Array = NDArray[Any]
+Segment = tuple[int, int, float]  # start, stop and contribution of some characters of a text
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Explanation:
     estimates : mapping, optional
         For parts that read the text as a whole: start, end and contribution of its words, which are
         estimated by leaving each of them out. They do not add up.
+    parts : mapping, optional
+        What each part of the model adds to the log-odds: the same sum in another order, ``log_odds
+        = base + sum(parts.values()) + comparison``.
     """
 
     label: Any
@@ -55,12 +59,14 @@ class Explanation:
     text: str | None = None
     occurrences: TermSpans | None = None
     view_names: Mapping[int, str] = field(default_factory=dict)
-    estimates: Mapping[str, list[tuple[int, int, float]]] = field(default_factory=dict)
+    estimates: Mapping[str, list[Segment]] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def log_odds(self) -> float:
         """The log-odds that are explained."""
-        return float(self.base + self.contributions.sum() + self.comparison)
+        of_row = self.base + self.contributions.sum()
+        return float(of_row + self.comparison)
 
     def top(self, k: int = 10) -> list[tuple[str, float]]:
         """Return the ``k`` features with the largest contributions, positive or negative.
@@ -77,11 +83,12 @@ class Explanation:
         """
         words = []
         for i in self._largest(k):
-            feature = int(self.features[i])
-            words.append((self.name(feature), float(self.contributions[i])))
+            name = self.name(int(self.features[i]))
+            contribution = float(self.contributions[i])
+            words.append((name, contribution))
         return words
 
-    def segments(self) -> list[tuple[int, int, float]]:
+    def segments(self) -> list[Segment]:
         """Cut the text into segments that do not overlap; their contributions sum to those of all
         features.
 
@@ -104,7 +111,8 @@ class Explanation:
         density = share / (stops - starts)
 
         # The contribution per character rises where an occurrence begins and falls where it ends.
-        cuts, cut_of = np.unique(np.concatenate([starts, stops]), return_inverse=True)
+        ends = np.concatenate([starts, stops])
+        cuts, cut_of = np.unique(ends, return_inverse=True)
         density_steps = np.concatenate([density, -density])
         densities = np.bincount(cut_of, density_steps, len(cuts)).cumsum()
         count_steps = np.repeat([1, -1], len(density))
@@ -130,8 +138,8 @@ class Explanation:
         -------
         dict
             ``label``, ``log_odds``, ``base``, ``comparison``, ``words`` (each with ``word``,
-            ``contribution`` and ``spans``), ``rest`` and ``estimates`` (each with ``part`` and
-            ``words``).
+            ``contribution`` and ``spans``), ``rest``, ``estimates`` (each with ``part`` and
+            ``words``) and ``parts`` (each with ``part`` and ``contribution``, the largest first).
         """
         shown = self._largest(k)
         words = []
@@ -152,19 +160,31 @@ class Explanation:
             "words": words,
             "rest": float(not_shown),
             "estimates": self._estimates(k),
+            "parts": self._parts(),
         }
+
+    def _parts(self) -> list[dict[str, Any]]:
+        """Return what each part adds, as JSON."""
+        largest_first = sorted(self.parts.items(), key=lambda entry: -abs(entry[1]))
+        return [
+            {"part": name, "contribution": contribution} for name, contribution in largest_first
+        ]
 
     def _estimates(self, k: int) -> list[dict[str, Any]]:
         """Return the words that parts are estimated to rely on most, as JSON."""
         text = self.text or ""
         documents = []
-        for part, words in self.estimates.items():
-            largest = sorted(words, key=lambda word: -abs(word[2]))[:k]
-            shown = [
-                {"word": text[start:stop], "contribution": value, "spans": [(start, stop)]}
-                for start, stop, value in largest
-            ]
-            documents.append({"part": part, "words": shown})
+        for part_name, segments in self.estimates.items():
+            largest_first = sorted(segments, key=lambda segment: -abs(segment[2]))
+            words = []
+            for start, stop, contribution in largest_first[:k]:
+                word = {
+                    "word": text[start:stop],
+                    "contribution": contribution,
+                    "spans": [(start, stop)],
+                }
+                words.append(word)
+            documents.append({"part": part_name, "words": words})
         return documents
 
     def spans(self, feature: int) -> list[tuple[int, int]]:
@@ -191,4 +211,6 @@ class Explanation:
 
     def _largest(self, k: int) -> NDArray[np.int64]:
         """Return the positions of the ``k`` largest contributions, positive or negative."""
-        return np.argsort(-np.abs(self.contributions), kind="stable")[:k]
+        sizes = np.abs(self.contributions)
+        largest_first = np.argsort(-sizes, kind="stable")
+        return largest_first[:k]

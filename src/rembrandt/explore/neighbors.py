@@ -87,13 +87,17 @@ def nearest_labels(
     cosines : ndarray of shape (n_rows, k)
         Their cosines, -inf where the label is -1.
     """
-    wanted = np.arange(len(unit)) if rows is None else np.asarray(rows)
+    n_labels = len(unit)
+    if rows is None:
+        wanted = np.arange(n_labels)
+    else:
+        wanted = np.asarray(rows)
     n_wanted = len(wanted)
     shape = (n_wanted, k)
     nearest = np.full(shape, -1, dtype=np.int64)
     cosines = np.full(shape, -np.inf, dtype=unit.dtype)
-    n_labels = max(1, len(unit))
-    block_rows = max(1, _MAX_BLOCK_COSINES // n_labels)
+    block_rows = _MAX_BLOCK_COSINES // max(1, n_labels)
+    block_rows = max(1, block_rows)
     for span in spans(n_wanted, block_rows):
         report("comparing labels", span.start, n_wanted)
         labels = wanted[span]
@@ -102,6 +106,8 @@ def nearest_labels(
         block[block_row, labels] = -np.inf  # a label is not its own neighbour
         if allowed is not None:
             block[:, ~allowed] = -np.inf
-        nearest[span], cosines[span] = top_k(block, k)
+        block_nearest, block_cosines = top_k(block, k)
+        nearest[span] = block_nearest
+        cosines[span] = block_cosines
     report("comparing labels", n_wanted, n_wanted)
     return nearest, cosines

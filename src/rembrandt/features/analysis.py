@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt.features import counting, terms
 from rembrandt.features.composition import composed
 from rembrandt.features.language_terms import Languages, SpelledTerms
+from rembrandt.linalg import Indices
 from rembrandt.progress import Report
 
 # Texts are analysed this many characters at a time, so that the allocator reuses small arrays.
@@ -29,7 +29,7 @@ class AnalyzedChunk(NamedTuple):
     terms: terms.Terms
     spelled: SpelledTerms | None = None  # with languages, the words of the terms
 
-    def spans(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
+    def spans(self, which: Indices) -> Indices:
         """(document, start, stop) of some of the terms.
 
         Documents are counted within the chunk, and starts and stops within their document.
@@ -74,7 +74,7 @@ class Analyzer:
             yield AnalyzedChunk(begin, texts, chunk_terms, spelled)
             report("reading texts", end, len(documents))
 
-    def spell(self, chunk: AnalyzedChunk, which: NDArray[np.int64]) -> list[str]:
+    def spell(self, chunk: AnalyzedChunk, which: Indices) -> list[str]:
         """Return some of the terms of a chunk as texts."""
         if chunk.spelled is not None:
             return chunk.spelled.spell(which)

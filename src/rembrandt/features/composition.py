@@ -7,6 +7,7 @@ this the accent would end a word, and texts from macOS or from PDF files would h
 import sys
 import unicodedata
 from functools import cache
+from itertools import pairwise
 
 
 def composed(text: str) -> str:
@@ -22,19 +23,23 @@ def segments(text: str) -> list[str]:
     `composed` of the segments, joined, is that of the text. Nearly all segments are a character
     with the accents that follow it.
     """
-    starts = [position for position, character in enumerate(text) if _begins(character)]
-    if not starts or starts[0] > 0:
-        starts.insert(0, 0)
-    ends = [*starts[1:], len(text)]
-    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    starts = [0]
+    for position, character in enumerate(text):
+        if position > 0 and _begins(character):
+            starts.append(position)
+    bounds = pairwise([*starts, len(text)])
+    return [text[start:end] for start, end in bounds]
 
 
 def _begins(character: str) -> bool:
     """Whether a character never becomes one with what is before it, nor is moved before it."""
     if character.isascii():
         return True
-    first = unicodedata.normalize("NFD", character)[0]
-    return unicodedata.combining(first) == 0 and first not in _following_characters()
+    decomposed = unicodedata.normalize("NFD", character)
+    first = decomposed[0]
+    if unicodedata.combining(first) != 0:
+        return False
+    return first not in _following_characters()
 
 
 @cache
@@ -42,10 +47,12 @@ def _following_characters() -> frozenset[str]:
     """The characters that compose with one before them."""
     following = set()
     for point in range(sys.maxunicode + 1):
-        parts = unicodedata.decomposition(chr(point)).split()
-        if len(parts) == 2 and not parts[0].startswith("<"):
-            following.add(chr(int(parts[1], 16)))
+        decomposition = unicodedata.decomposition(chr(point))
+        codes = decomposition.split()
+        is_canonical = not decomposition.startswith("<")
+        if len(codes) == 2 and is_canonical:
+            following.add(int(codes[1], 16))
     # Vowels and final consonants of Hangul compose by a rule.
-    following.update(map(chr, range(0x1161, 0x1176)))
-    following.update(map(chr, range(0x11A8, 0x11C3)))
-    return frozenset(following)
+    following.update(range(0x1161, 0x1176))
+    following.update(range(0x11A8, 0x11C3))
+    return frozenset(map(chr, following))

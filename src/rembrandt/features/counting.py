@@ -10,6 +10,10 @@ from scipy import sparse
 
 from rembrandt.features.terms import text_lengths
 from rembrandt.kernels import kernel
+from rembrandt.linalg import Floats, Indices
+
+Hashes = NDArray[np.uint64]
+Numbers = NDArray[np.int32]
 
 _INITIAL_SLOTS = 1 << 10  # of a vocabulary; a power of two, as slots are found with a bit mask
 
@@ -25,7 +29,7 @@ class Vocabulary:
     texts whose terms share them.
     """
 
-    def __init__(self, hashes: NDArray[np.uint64] | None = None) -> None:
+    def __init__(self, hashes: Hashes | None = None) -> None:
         self._keys = np.zeros(_INITIAL_SLOTS, dtype=np.uint64)
         self._numbers = np.full(_INITIAL_SLOTS, -1, dtype=np.int32)
         self._size = 0
@@ -36,7 +40,7 @@ class Vocabulary:
     def __len__(self) -> int:
         return self._size
 
-    def learn(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+    def learn(self, hashes: Hashes) -> Numbers:
         """The number of every hash; new hashes get the next numbers."""
         numbers = np.empty(len(hashes), dtype=np.int32)
         done = 0
@@ -57,7 +61,7 @@ class Vocabulary:
         self._keys = keys
         self._numbers = numbers
 
-    def numbers(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+    def numbers(self, hashes: Hashes) -> Numbers:
         """The number of every hash, or -1 where it is unknown."""
         result = np.empty(len(hashes), dtype=np.int32)
         _look_up(self._keys, self._numbers, self._factor, hashes, result)
@@ -119,14 +123,12 @@ class Counts(NamedTuple):
     These are the rows of a sparse matrix, with columns in any order within a row.
     """
 
-    ends: NDArray[np.int64]  # number of entries up to the end of each document
-    columns: NDArray[np.int32]
-    counts: NDArray[np.int32]
+    ends: Indices  # number of entries up to the end of each document
+    columns: Numbers
+    counts: Numbers
 
 
-def count(
-    numbers: NDArray[np.int32], ends: NDArray[np.int64], n_numbers: int
-) -> tuple[Counts, NDArray[np.int64]]:
+def count(numbers: Numbers, ends: Indices, n_numbers: int) -> tuple[Counts, Indices]:
     """Count equal numbers within each document, where -1 is skipped.
 
     Returns the counts, and for each of them where among ``numbers`` it occurs first.
@@ -140,20 +142,25 @@ def count(
     occurring = occurring[n_skipped:]
     consecutive = renumbered.astype(np.int32) - n_skipped
     counts, first = _count(consecutive, ends, len(occurring))
-    return counts._replace(columns=occurring[counts.columns].astype(np.int32)), first
+    columns = occurring[counts.columns].astype(np.int32)
+    return counts._replace(columns=columns), first
 
 
-def _count(
-    numbers: NDArray[np.int32], ends: NDArray[np.int64], n_numbers: int
-) -> tuple[Counts, NDArray[np.int64]]:
+def _count(numbers: Numbers, ends: Indices, n_numbers: int) -> tuple[Counts, Indices]:
     """Count with an array over all numbers."""
     columns = np.empty(len(numbers), dtype=np.int32)
     counts = np.empty(len(numbers), dtype=np.int32)
     first = np.empty(len(numbers), dtype=np.int64)
     row_ends = np.empty(len(ends), dtype=np.int64)
     last = np.full(n_numbers, -1, dtype=np.int64)
-    n = _count_rows(numbers, ends.astype(np.int64), last, columns, counts, first, row_ends)
-    return Counts(row_ends, columns[:n].copy(), counts[:n].copy()), first[:n]
+    document_ends = ends.astype(np.int64)
+    n = _count_rows(numbers, document_ends, last, columns, counts, first, row_ends)
+    counted = Counts(
+        ends=row_ends,
+        columns=columns[:n].copy(),
+        counts=counts[:n].copy(),
+    )
+    return counted, first[:n]
 
 
 @kernel("(int32[::1], int64[::1], int64[::1], int32[::1], int32[::1], int64[::1], int64[::1])")
@@ -186,11 +193,11 @@ def _count_rows(
 
 
 def tally(
-    columns: NDArray[np.int32],
-    counts: NDArray[np.int32],
-    statistics: NDArray[np.float64],
+    columns: Numbers,
+    counts: Numbers,
+    statistics: Floats,
     min_documents: int,
-) -> NDArray[np.int64]:
+) -> Indices:
     """Add counts to the document frequency and the total of each term.
 
     Returns where in ``columns`` a term reached a document frequency of ``min_documents``.
@@ -265,4 +272,6 @@ def as_matrix(chunk_counts: list[Counts], n_columns: int) -> sparse.csr_array:
     data = np.concatenate(counts)
     indices = np.concatenate(columns)
     indptr = np.concatenate(ends)
-    return sparse.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_columns))
+    n_documents = len(indptr) - 1
+    shape = (n_documents, n_columns)
+    return sparse.csr_array((data, indices, indptr), shape=shape)

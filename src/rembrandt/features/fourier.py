@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
 from rembrandt.errors import SettingsError
+from rembrandt.linalg import Floats
 from rembrandt.linalg.blocks import Block, as_numpy, column_dots
 
 Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
@@ -93,9 +93,7 @@ def draw(
     )
 
 
-def _directions(
-    kernel: Kernel, k: int, n_features: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _directions(kernel: Kernel, k: int, n_features: int, rng: np.random.Generator) -> Floats:
     """Draw ``n_features`` columns from the spectral density of a kernel of bandwidth one."""
     if kernel == "gaussian":
         return orthogonal_normal(k, n_features, rng)
@@ -108,7 +106,7 @@ def _directions(
     raise SettingsError(f"kernel={kernel!r} is none of {', '.join(KERNELS)}")
 
 
-def _student(freedom: int, k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _student(freedom: int, k: int, n: int, rng: np.random.Generator) -> Floats:
     """``n`` vectors of length ``k`` with a multivariate t distribution."""
     normal = orthogonal_normal(k, n, rng)
     mean_squares = rng.chisquare(freedom, n) / freedom
@@ -124,7 +122,7 @@ def mean_square(H: Block) -> float:
     return total / max(1, H.shape[0])
 
 
-def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> Floats:
     """``n`` normal vectors of length ``k``, orthogonal within groups of k (Yu et al., 2016).
 
     Each vector is normally distributed; together they cover the sphere more evenly and approximate

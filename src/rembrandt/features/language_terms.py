@@ -5,7 +5,7 @@ A word is looked up once for all of its occurrences in a chunk of texts.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +13,27 @@ from numpy.typing import NDArray
 from rembrandt.features import terms
 from rembrandt.features.languages import detected
 from rembrandt.features.word_forms import WordForms
+from rembrandt.linalg import Indices
 
 
 class SpelledTerms(NamedTuple):
     """Terms, and the words that each one is spelled with."""
 
     terms: terms.Terms
-    sequence: NDArray[np.int64]  # numbers of forms: those of the words, then those of their parts
-    firsts: NDArray[np.int64]  # where the words of each term start in the sequence
-    lasts: NDArray[np.int64]  # where they stop, exclusive
+    sequence: Indices  # numbers of forms: those of the words, then those of their parts
+    firsts: Indices  # where the words of each term start in the sequence
+    lasts: Indices  # where they stop, exclusive
     forms: list[str]
 
-    def spell(self, which: NDArray[np.int64]) -> list[str]:
+    def spell(self, which: Indices) -> list[str]:
         """Return some of the terms as texts."""
         spelled = []
-        bounds = zip(self.firsts[which].tolist(), self.lasts[which].tolist(), strict=True)
-        for first, last in bounds:
+        firsts = self.firsts[which].tolist()
+        lasts = self.lasts[which].tolist()
+        for first, last in zip(firsts, lasts, strict=True):
             numbers = self.sequence[first:last].tolist()
-            spelled.append(" ".join(self.forms[number] for number in numbers))
+            words = [self.forms[number] for number in numbers]
+            spelled.append(" ".join(words))
         return spelled
 
 
@@ -38,8 +41,8 @@ class _Forms(NamedTuple):
     """The forms of each token: the numbers of the first and of the others in ``forms``."""
 
     forms: list[str]
-    counts: NDArray[np.int64]  # of each token; none for stop words
-    starts: NDArray[np.int64]
+    counts: Indices  # of each token; none for stop words
+    starts: Indices
 
 
 @dataclass(frozen=True)
@@ -86,59 +89,66 @@ class Languages:
         hashes = terms.hash_each(table.forms)
 
         base = table.starts[kept]
-        base_ends = np.searchsorted(documents[kept], np.arange(len(texts)), side="right")
-        positions = np.arange(len(base))
-        words = terms.Terms(hashes[base], base_ends, form_starts[base], form_ends[base])
+        base_documents = documents[kept]
+        base_ends = _ends_of(base_documents, len(texts))
+        words = terms.Terms(
+            hashes=hashes[base],
+            ends=base_ends,
+            starts=form_starts[base],
+            stops=form_ends[base],
+        )
         grams = terms.word_ngrams(points, words, smallest, largest)
         first_words, last_words = _words_of_grams(base_ends, smallest, largest)
         # The parts of compounds are terms without neighbours.
         n_parts = table.counts[kept] - 1
-        owners = np.repeat(positions, n_parts)
-        within = np.arange(len(owners)) - np.repeat(np.cumsum(n_parts) - n_parts, n_parts)
-        parts = base[owners] + 1 + within
         if smallest > 1:
-            owners = owners[:0]
-            parts = parts[:0]
+            n_parts[:] = 0
+        owners, within = _numbered(n_parts)
+        parts = base[owners] + 1 + within
         part_positions = len(base) + np.arange(len(parts))
 
         # Grams first, then parts, within each document.
         gram_documents = _documents_of(grams.ends)
-        all_documents = np.concatenate([gram_documents, documents[kept][owners]])
+        part_documents = base_documents[owners]
+        all_documents = np.concatenate([gram_documents, part_documents])
         order = np.argsort(all_documents, kind="stable")
-        first_tokens = kept[np.concatenate([first_words, owners])[order]]
-        last_tokens = kept[np.concatenate([last_words, owners])[order]]
+
+        def merge(of_grams: NDArray[Any], of_parts: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([of_grams, of_parts])[order]
+
+        first_tokens = kept[merge(first_words, owners)]
+        last_tokens = kept[merge(last_words, owners)]
         merged = terms.Terms(
-            hashes=np.concatenate([grams.hashes, hashes[parts]])[order],
-            ends=np.searchsorted(all_documents[order], np.arange(len(texts)), side="right"),
+            hashes=merge(grams.hashes, hashes[parts]),
+            ends=_ends_of(all_documents[order], len(texts)),
             starts=tokens.starts[first_tokens],
             stops=tokens.stops[last_tokens],
         )
         return SpelledTerms(
             terms=merged,
             sequence=np.concatenate([base, parts]),
-            firsts=np.concatenate([first_words, part_positions])[order],
-            lasts=np.concatenate([last_words, part_positions])[order] + 1,
+            firsts=merge(first_words, part_positions),
+            lasts=merge(last_words, part_positions) + 1,
             forms=table.forms,
         )
 
-    def _forms_of(self, text: str, tokens: terms.Terms, languages: NDArray[np.int64]) -> _Forms:
+    def _forms_of(self, text: str, tokens: terms.Terms, languages: Indices) -> _Forms:
         """Look up the distinct words of each language."""
+        n_tokens = len(languages)
         forms: list[str] = []
-        counts = np.zeros(len(languages), dtype=np.int64)
-        starts = np.zeros(len(languages), dtype=np.int64)
+        counts = np.zeros(n_tokens, dtype=np.int64)
+        starts = np.zeros(n_tokens, dtype=np.int64)
         for language in np.unique(languages).tolist():
             of_language = np.flatnonzero(languages == language)
-            _, examples, word_of = np.unique(
-                tokens.hashes[of_language], return_index=True, return_inverse=True
-            )
-            examples = of_language[examples]
-            spans = zip(
-                tokens.starts[examples].tolist(), tokens.stops[examples].tolist(), strict=True
-            )
+            hashes = tokens.hashes[of_language]
+            _, firsts, word_of = np.unique(hashes, return_index=True, return_inverse=True)
+            examples = of_language[firsts]
+            text_starts = tokens.starts[examples].tolist()
+            text_stops = tokens.stops[examples].tolist()
             word_forms = self.word_forms[language]
             word_starts = []
             word_counts = []
-            for start, stop in spans:
+            for start, stop in zip(text_starts, text_stops, strict=True):
                 forms_of_word = word_forms.forms(text[start:stop])
                 word_starts.append(len(forms))
                 word_counts.append(len(forms_of_word))
@@ -148,19 +158,32 @@ class Languages:
         return _Forms(forms, counts, starts)
 
 
-def _documents_of(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+def _documents_of(ends: Indices) -> Indices:
     """Return the document of each term; ``ends`` is the number of terms up to its end."""
-    return np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    n_terms = np.diff(ends, prepend=0)
+    return np.repeat(np.arange(len(ends)), n_terms)
 
 
-def _words_of_grams(
-    ends: NDArray[np.int64], smallest: int, largest: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _ends_of(documents: Indices, n_documents: int) -> Indices:
+    """Return the number of terms up to the end of each document: the inverse of `_documents_of`."""
+    return np.searchsorted(documents, np.arange(n_documents), side="right")
+
+
+def _numbered(counts: Indices) -> tuple[Indices, Indices]:
+    """Return for each of several things, of which owners have these counts, its owner, and its
+    number among those of the owner.
+    """
+    owners = np.repeat(np.arange(len(counts)), counts)
+    n_before = np.cumsum(counts) - counts
+    return owners, np.arange(len(owners)) - n_before[owners]
+
+
+def _words_of_grams(ends: Indices, smallest: int, largest: int) -> tuple[Indices, Indices]:
     """Return the numbers of the first and the last word of each n-gram, in their order."""
-    n_words = int(ends[-1]) if len(ends) else 0
-    words = np.arange(n_words)
-    n_left = np.repeat(ends, np.diff(ends, prepend=0)) - words  # in the document, from this one on
-    counts = np.maximum(0, np.minimum(largest, n_left) - smallest + 1)
-    firsts = np.repeat(words, counts)
-    within = np.arange(len(firsts)) - np.repeat(np.cumsum(counts) - counts, counts)
+    documents = _documents_of(ends)
+    words = np.arange(len(documents))
+    n_left = ends[documents] - words  # in the document, from this one on
+    largest_here = np.minimum(largest, n_left)
+    counts = np.maximum(0, largest_here - smallest + 1)
+    firsts, within = _numbered(counts)
     return firsts, firsts + smallest - 1 + within

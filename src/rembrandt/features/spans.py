@@ -7,22 +7,23 @@ from numpy.typing import NDArray
 
 from rembrandt.features.composition import composed, segments
 from rembrandt.features.terms import code_points_matching, join
+from rembrandt.linalg import Indices
 
 
 class TermSpans(NamedTuple):
     """Occurrences of terms: which text, which column, and where the term starts and stops."""
 
-    documents: NDArray[np.int64]
+    documents: Indices
     columns: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]  # exclusive
+    starts: Indices
+    stops: Indices  # exclusive
 
 
 def in_originals(
     texts: list[str],
     lowered: bool,
     columns: NDArray[np.int32],
-    occurrences: NDArray[np.int64],
+    occurrences: Indices,
 ) -> TermSpans:
     """Spans of the original texts for occurrences in analysed ones.
 
@@ -60,10 +61,10 @@ def in_originals(
 def _before_analysis(
     texts: list[str],
     lowered: bool,
-    documents: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    stops: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    documents: Indices,
+    starts: Indices,
+    stops: Indices,
+) -> tuple[Indices, Indices]:
     """Starts and stops in the original texts, from those in the analysed texts."""
     starts = starts.copy()
     stops = stops.copy()
@@ -97,10 +98,10 @@ def _analysed_length(piece: str, lowered: bool) -> int:
 
 def _without_white_space(
     points: NDArray[np.uint32],
-    origins: NDArray[np.int64],
-    starts: NDArray[np.int64],
-    stops: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    origins: Indices,
+    starts: Indices,
+    stops: Indices,
+) -> tuple[Indices, Indices]:
     """Move starts and stops, in place, past a white space at either end of a span.
 
     ``origins`` is where the text of each span starts in ``points``.

@@ -22,8 +22,8 @@ _FACTOR = np.uint64(
     0x9E3779B97F4A7C15
 )  # odd, so that the product is a bijection: 2⁶⁴ / golden ratio
 _HALF_BITS = np.uint64(32)  # the upper half is folded into the lower one
-_N_CODE_POINTS = 0x110000  # Unicode ends here
-_POINTS = "Array(uint32, 1, 'C', True)"  # type of code points, which nobody may change
+_N_CODEPOINTS = 0x110000  # Unicode ends here
+POINTS = "Array(uint32, 1, 'C', True)"  # type of code points, which nobody may change
 
 
 class Terms(NamedTuple):
@@ -41,9 +41,9 @@ def code_points_matching(pattern: str) -> NDArray[np.bool_]:
 
     Compiled loops look characters up in this table instead of using a regular expression.
     """
-    code_points = np.arange(_N_CODE_POINTS, dtype="<u4")
+    code_points = np.arange(_N_CODEPOINTS, dtype="<u4")
     characters = code_points.tobytes().decode("utf-32-le", "surrogatepass")
-    table = np.zeros(_N_CODE_POINTS, dtype=bool)
+    table = np.zeros(_N_CODEPOINTS, dtype=bool)
     for run in re.finditer(f"{pattern}+", characters):
         table[run.start() : run.end()] = True
     return table
@@ -166,7 +166,7 @@ def hash_span(points: Any, start: Any, stop: Any, state: Any) -> Any:
     return state
 
 
-@kernel(f"({_POINTS}, int64[::1], boolean[::1], uint64[::1], int64[::1], int64[::1], int64[::1])")
+@kernel(f"({POINTS}, int64[::1], boolean[::1], uint64[::1], int64[::1], int64[::1], int64[::1])")
 def _words(
     points: Any, ends: Any, is_word: Any, hashes: Any, last: Any, starts: Any, stops: Any
 ) -> int:
@@ -260,7 +260,7 @@ def _char_ngrams(
     return n
 
 
-@kernel(f"void({_POINTS}, int64[::1], uint64[::1])")
+@kernel(f"void({POINTS}, int64[::1], uint64[::1])")
 def _hash_each(points: Any, ends: Any, hashes: Any) -> None:
     """Write the hash of each string; ``ends`` is where it ends in ``points``."""
     begin = np.int64(0)

@@ -321,6 +321,15 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             documents, self.lowercase, np.concatenate(columns), np.concatenate(occurrences)
         )
 
+    @property
+    def term_keys(self) -> NDArray[np.uint64] | None:
+        """Hashes of the terms of the columns; None for hashed columns, which are the same for any
+        texts.
+        """
+        if self.terms_ is None:
+            return None
+        return terms.hash_each(self.terms_)
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns.
 
@@ -437,8 +446,8 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         kept = [term for term in names if min_documents <= frequencies[term] <= max_documents]
         if not kept:
             raise DataError(
-                f"no term occurs in {self.min_df} or more and {self.max_df} or less of the {n} "
-                "texts; lower min_df or raise max_df",
+                f"of the {n:,} texts no term occurs in at least {min_documents:g} (min_df) and at "
+                f"most {max_documents:g} (max_df); lower min_df, raise max_df, or give more texts",
                 parameter=("min_df", "max_df"),
             )
         if self.max_features is not None and len(kept) > self.max_features:

@@ -67,7 +67,7 @@ class Kernel:
         if not self.is_inner and hasattr(dispatcher, "enable_caching"):
             from rembrandt.kernels.caching import KernelCache
 
-            dispatcher._cache = KernelCache(self.py_func)
+            dispatcher._cache = KernelCache(self.py_func, self.targetoptions)
         return dispatcher
 
 

@@ -37,8 +37,8 @@ _announced = Event()
 class KernelCache:
     """The compiled variants of one kernel, with the methods that numba calls."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        version = source_version(function)
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        version = source_version(function, **options)
         file_name = f"{function.__module__}.{function.__qualname__}-{_python()}"
         self._files = []
         for folder in readable_folders():
@@ -101,10 +101,11 @@ def _python() -> str:
     return f"py{version.major}{version.minor}-{platform.machine()}"
 
 
-@cache
-def source_version(function: Callable[..., Any]) -> str:
-    """Return a hash of the code of a kernel, the kernels that it calls and their constants."""
-    digest = hashlib.sha256()
+def source_version(function: Callable[..., Any], **options: Any) -> str:
+    """Return a hash of the code of a kernel, the kernels that it calls, their constants and their
+    options.
+    """
+    digest = hashlib.sha256(_written_out(options))
     for part in _source_parts(function, set()):
         digest.update(part)
         digest.update(b"\0")
@@ -114,21 +115,36 @@ def source_version(function: Callable[..., Any]) -> str:
 def _source_parts(function: Any, seen: set[str]) -> Iterator[bytes]:
     """Yield all that the compiled code depends on."""
     code: CodeType = function.__code__
-    yield repr(sorted(getattr(function, "targetoptions", {}).items())).encode()
     yield code.co_code
-    yield repr((code.co_consts, code.co_names, code.co_varnames)).encode()
+    yield _written_out((code.co_consts, code.co_names, code.co_varnames))
     for name in code.co_names:
         value = function.__globals__.get(name)
         called = getattr(value, "py_func", None)
         if called is not None:
             if name not in seen:
                 seen.add(name)
-                yield repr(sorted(map(repr, value.targetoptions.items()))).encode()
+                yield _written_out(value.targetoptions)
                 yield from _source_parts(called, seen)
         elif isinstance(value, np.ndarray):
             yield value.tobytes()
         elif isinstance(value, bool | int | float | np.generic):
-            yield repr((name, value)).encode()
+            yield _written_out((name, value))
+
+
+def _written_out(value: Any) -> bytes:
+    """Return a text of constants that is the same in every process.
+
+    The order of a set of strings depends on the hash seed of the process.
+    """
+    if isinstance(value, dict):
+        items = sorted(value.items())
+        return b"{%b}" % _written_out(items)
+    if isinstance(value, set | frozenset):
+        texts = sorted(map(_written_out, value))
+        return b"{%b}" % b",".join(texts)
+    if isinstance(value, list | tuple):
+        return b"(%b)" % b",".join(map(_written_out, value))
+    return repr(value).encode()
 
 
 def _folders() -> Iterator[Path]:

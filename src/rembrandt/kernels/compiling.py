@@ -30,6 +30,9 @@ MODULES = (
     "rembrandt.linalg.sparse",
     "rembrandt.linalg.transposed",
     "rembrandt.parts.centroids.fit",
+    "rembrandt.parts.names.index",
+    "rembrandt.parts.names.part",
+    "rembrandt.parts.names.terms",
 )
 # Processes at most: each takes most of a second to start.
 MAX_PROCESSES = 4

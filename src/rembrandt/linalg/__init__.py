@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import rembrandt.deferred  # noqa: F401  before SciPy is imported
+
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 Floats = NDArray[np.float64]

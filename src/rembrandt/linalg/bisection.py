@@ -7,6 +7,7 @@ from scipy import sparse
 
 from rembrandt.kernels import inner_kernel, kernel
 from rembrandt.linalg import Array, Indices
+from rembrandt.linalg.hashing import Keys, hashed
 from rembrandt.linalg.selection import nth_smallest
 from rembrandt.linalg.sparse import short_indices
 from rembrandt.linalg.threads import Workspace, for_each
@@ -21,27 +22,32 @@ MAX_CHANGED_SHARE = 0.01
 MIN_SQUARED_LENGTH = 1e-12
 
 
-def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> Indices:
+def bisect(A: sparse.csr_array, depth: int, seed: int = 0, keys: Keys | None = None) -> Indices:
     """Return the cluster of every row of ``A``, below ``2^depth``.
 
     The leading bits of a cluster name the enclosing clusters. Each cut is spherical two-means with
     sides of equal size: rows are sorted by how much nearer they are to one centre than to the
-    other.
+    other. The first centres are the two rows with the smallest hashes of their keys, so that
+    clusters hardly change with one row more; without keys, of their numbers.
     """
     n_rows, n_columns = A.shape
+    if keys is None:
+        keys = np.arange(n_rows, dtype=np.uint64)
     order = np.arange(n_rows)
     bounds = np.array([0, n_rows])
     indptr = A.indptr.astype(np.int64, copy=False)
     indices = short_indices(A)
     centres = Workspace(lambda: np.zeros(n_columns, dtype=np.float32))
 
-    def halve(start: int, middle: int, stop: int, cut_seed: int) -> None:
+    def halve(start: int, middle: int, stop: int, level_keys: Keys) -> None:
         rows = order[start:stop]
+        first, opposite = _two_smallest(level_keys[rows])
         space = tuple(HalvingSpace.of(rows))
         with centres.borrowed() as centre:
-            _halve(indptr, indices, A.data, rows, middle - start, cut_seed, centre, space)
+            _halve(indptr, indices, A.data, rows, middle - start, first, opposite, centre, space)
 
     for level in range(depth):
+        level_keys = hashed(keys, seed + level)
         starts = bounds[:-1]
         stops = bounds[1:]
         middles = (starts + stops + 1) // 2
@@ -50,13 +56,20 @@ def bisect(A: sparse.csr_array, depth: int, seed: int = 0) -> Indices:
             starts.tolist(), middles.tolist(), stops.tolist(), strict=True
         ):
             if stop - start > 1:
-                cuts.append((start, middle, stop, seed + level))
+                cuts.append((start, middle, stop, level_keys))
         for_each(halve, cuts)
         bounds = np.sort(np.concatenate([bounds, middles]))
     sizes = np.diff(bounds)
     clusters = np.empty(n_rows, dtype=np.int64)
     clusters[order] = np.repeat(np.arange(len(sizes)), sizes)
     return clusters
+
+
+def _two_smallest(keys: Keys) -> list[int]:
+    """Return the positions of the smallest key and of the one after it."""
+    smallest = np.argpartition(keys, 1)[:2]
+    ordered = smallest[np.argsort(keys[smallest])]
+    return [int(position) for position in ordered]
 
 
 class HalvingSpace(NamedTuple):
@@ -80,7 +93,7 @@ class HalvingSpace(NamedTuple):
 
 
 @kernel(
-    "void(int64[::1], int32[::1], float32[::1], int64[::1], int64, int64, float32[::1], "
+    "void(int64[::1], int32[::1], float32[::1], int64[::1], int64, int64, int64, float32[::1], "
     "Tuple((int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], "
     "boolean[::1], boolean[::1])))",
     error_model="numpy",
@@ -91,14 +104,16 @@ def _halve(
     data: Array,
     rows: Array,
     n_left: int,
-    seed: int,
+    first: int,
+    opposite: int,
     centre: Array,
     space: tuple[Array, ...],
 ) -> None:
     """Reorder ``rows`` in place so that the first ``n_left`` are one half.
 
-    ``centre`` is work space, a zero for each column, and is restored; so is ``space``, whose fields
-    are those of `HalvingSpace`.
+    The centres are first the rows at the positions ``first`` and ``opposite``. ``centre`` is work
+    space, a zero for each column, and is restored; so is ``space``, whose fields are those of
+    `HalvingSpace`.
 
     With a the sum of one half and t that of all rows, a row's inner products with both give its
     products with either half, and their sums give the squared lengths: ``aᵀa = Σ xᵀa`` over the
@@ -109,8 +124,6 @@ def _halve(
     plus = np.float32(1)
     minus = np.float32(-1)
 
-    first = (seed * 7919) % m  # the first centres are arbitrary
-    opposite = (first + m // 2) % m
     _add(indptr, indices, data, rows[first], plus, centre)
     _add(indptr, indices, data, rows[opposite], minus, centre)
     _dots(indptr, indices, data, rows, centre, with_half)

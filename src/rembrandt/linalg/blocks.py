@@ -38,6 +38,11 @@ def spans(size: int, step: int) -> Iterator[slice]:
         yield slice(start, stop)
 
 
+def for_each_span(work: Callable[[slice], None], size: int, step: int) -> None:
+    """Call ``work`` for every slice of `spans` in parallel."""
+    for_each(work, [(span,) for span in spans(size, step)])
+
+
 def gram64(A: Block, B: Block | None = None) -> Block:
     """``AᵀB`` (``AᵀA`` without ``B``), accumulated in float64 because it is factored later."""
     xp = array_namespace(A)

@@ -35,33 +35,39 @@ class Covering:
     """
 
     def __init__(self, blocks: Sequence[Matrix], weights: Values) -> None:
+        n_rows = len(weights)
         self._blocks = [_unit_rows(block) for block in blocks]
         self._weights = weights
-        self._n = len(weights)
-        self._covered = np.zeros(self._n)
-        self._is_chosen = np.zeros(self._n, dtype=bool)
+        self._n_rows = n_rows
+        self._covered = np.zeros(n_rows)
+        self._is_chosen = np.zeros(n_rows, dtype=bool)
 
     def cover(self, blocks: Sequence[Matrix]) -> None:
         """Take other rows as chosen from the start."""
         others = [_unit_rows(block) for block in blocks]
         n_others = int(others[0].shape[0])
-        for rows in spans(n_others, self._n_together()):
-            similarities = self._similarities([block[rows] for block in others])
-            np.maximum(self._covered, similarities.max(axis=1), out=self._covered)
+        n_together = self._max_together()
+        for rows in spans(n_others, n_together):
+            features = [block[rows] for block in others]
+            similarities = self._similarities(features)
+            nearest = similarities.max(axis=1)
+            self._add_to_covered(nearest)
 
     def choose(self, n_wanted: int, report: Report = silent) -> NDArray[np.int64]:
         """Return rows in the order in which they are chosen; among equals the first."""
         chosen: list[int] = []
-        n_wanted = min(n_wanted, self._n)
+        n_wanted = min(n_wanted, self._n_rows)
         bounds = self._bounds()
-        while len(chosen) < n_wanted:
-            report("ordering", len(chosen), n_wanted)
+        for n_done in range(n_wanted):
+            report("ordering", n_done, n_wanted)
             row = self._next(bounds)
             chosen.append(row)
             self._is_chosen[row] = True
             bounds[row] = -np.inf
-            similarities = self._similarities([block[[row]] for block in self._blocks])
-            np.maximum(self._covered, similarities[:, 0], out=self._covered)
+            features = self._features_of([row])
+            similarities = self._similarities(features)
+            to_row = similarities[:, 0]
+            self._add_to_covered(to_row)
         report("ordering", n_wanted, n_wanted)
         return np.array(chosen, dtype=np.int64)
 
@@ -69,58 +75,89 @@ class Covering:
         """Return the row with the largest gain. Bounds that are computed become gains."""
         is_exact = self._is_chosen.copy()
         n_together = 1
+        max_together = self._max_together()
         while True:
             best = int(bounds.argmax())
             if is_exact[best]:
                 return best
-            n_candidates = min(n_together, self._n)
-            candidates = np.argpartition(-bounds, n_candidates - 1)[:n_candidates]
+            n_candidates = min(n_together, self._n_rows)
+            order = np.argpartition(-bounds, n_candidates - 1)
+            candidates = order[:n_candidates]
+            inexact = candidates[~is_exact[candidates]]
             # Of equal bounds the first comes first, whatever the partition returns.
-            candidates = np.union1d(candidates[~is_exact[candidates]], [best])
+            candidates = np.union1d(inexact, [best])
             bounds[candidates] = self._gains(candidates)
             is_exact[candidates] = True
-            n_together = min(2 * n_together, self._n_together())
+            n_together = min(2 * n_together, max_together)
 
-    def _n_together(self) -> int:
-        return max(1, min(_CANDIDATES, _BLOCK_VALUES // max(1, self._n)))
+    def _max_together(self) -> int:
+        """Return the number of rows whose similarities are in memory together, at most."""
+        n_rows = max(1, self._n_rows)
+        n_in_memory = _BLOCK_VALUES // n_rows
+        n_together = min(_CANDIDATES, n_in_memory)
+        return max(1, n_together)
 
     def _gains(self, rows: NDArray[np.int64]) -> Values:
         """Return the gains of some rows."""
-        similarities = self._similarities([block[rows] for block in self._blocks])
-        increase = self._weights @ np.maximum(similarities - self._covered[:, None], 0)
-        return np.asarray(increase * self._weights[rows], dtype=np.float64)
+        features = self._features_of(rows)
+        similarities = self._similarities(features)
+        covered = self._covered[:, None]
+        increase = np.maximum(similarities - covered, 0)
+        coverage = self._weights @ increase
+        gains = coverage * self._weights[rows]
+        return np.asarray(gains, dtype=np.float64)
 
     def _bounds(self) -> Values:
         """Return upper bounds of all gains: with absolute features, and as if nothing was
         covered.
         """
-        bounds = np.zeros(self._n)
+        rounding = 1 + 1e-3  # must not make them too small
+        n_blocks = len(self._blocks)
+        bounds = np.zeros(self._n_rows)
         for block in self._blocks:
             features = abs(block)
-            bounds += features @ (features.T @ self._weights)
-        rounding = 1 + 1e-3  # must not make them too small
-        return bounds / len(self._blocks) * self._weights * rounding
+            weighted_sum = features.T @ self._weights
+            bounds += features @ weighted_sum
+        return bounds / n_blocks * self._weights * rounding
+
+    def _features_of(self, rows: Any) -> list[Matrix]:
+        """Return the features of some rows, block by block."""
+        return [block[rows] for block in self._blocks]
+
+    def _add_to_covered(self, similarities: NDArray[np.float32]) -> None:
+        """Take each row as covered at least as far as this."""
+        np.maximum(self._covered, similarities, out=self._covered)
 
     def _similarities(self, others: Sequence[Matrix]) -> NDArray[np.float32]:
         """Return the similarities of all rows to others, n × m."""
+        n_blocks = len(self._blocks)
+        pairs = zip(self._blocks, others, strict=True)
         total: Any = 0.0
-        for block, other in zip(self._blocks, others, strict=True):
-            product = block @ other.T
-            total = total + (product.toarray() if is_sparse(product) else product)
-        return np.maximum(total / len(self._blocks), 0)
+        for block, other in pairs:
+            cosines = block @ other.T
+            if is_sparse(cosines):
+                cosines = cosines.toarray()
+            total = total + cosines
+        mean = total / n_blocks
+        return np.maximum(mean, 0)
 
 
 def _unit_rows(block: Matrix) -> Matrix:
     """Return rows of length one; a row of zeros stays one."""
     values: Any = block.astype(np.float32)
     if is_sparse(values):
-        squares = values.multiply(values).sum(axis=1)
+        squares = values.multiply(values)
     else:
-        squares = np.square(values).sum(axis=1)
-    lengths = np.sqrt(np.asarray(squares, dtype=np.float64).ravel())
-    factors = 1 / np.where(lengths > 0, lengths, 1)
+        squares = np.square(values)
+    square_sums = np.asarray(squares.sum(axis=1), dtype=np.float64)
+    lengths = np.sqrt(square_sums.ravel())
+    divisors = np.where(lengths > 0, lengths, 1)
+    factors = 1 / divisors
     if is_sparse(values):
         values = values.tocsr(copy=True)
-        values.data *= np.repeat(factors, np.diff(values.indptr)).astype(np.float32)
+        row_sizes = np.diff(values.indptr)
+        entry_factors = np.repeat(factors, row_sizes)
+        values.data *= entry_factors.astype(np.float32)
         return values
-    return np.asarray(values * factors[:, None], dtype=np.float32)
+    unit = values * factors[:, None]
+    return np.asarray(unit, dtype=np.float32)

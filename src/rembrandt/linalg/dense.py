@@ -13,6 +13,7 @@ from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.threads import for_each
 
 PRODUCT_BLOCK_ROWS = 64  # rows of a call: enough to reuse a tile of the other matrix in the cache
+SMALL_PRODUCTS = 1 << 20  # handing fewer to other threads takes longer than computing them
 PRODUCT_TILE_COLUMNS = 512  # of the other matrix: four rows of sums stay in the first-level cache
 
 
@@ -31,13 +32,18 @@ def row_products(A: Array, B: Array) -> Array:
     dtype = np.result_type(A.dtype, B.dtype)
     A = np.ascontiguousarray(A, dtype=dtype)
     B = np.ascontiguousarray(B, dtype=dtype)
-    out = np.empty((A.shape[0], B.shape[1]), dtype=dtype)
+    n_rows = A.shape[0]
+    n_columns = B.shape[1]
+    out = np.empty((n_rows, n_columns), dtype=dtype)
     tasks = []
-    for rows in spans(A.shape[0], PRODUCT_BLOCK_ROWS):
-        for columns in spans(B.shape[1], PRODUCT_TILE_COLUMNS):
-            sums = np.empty((4, columns.stop - columns.start), dtype=dtype)
-            tasks.append((A, B, out, sums, rows.start, rows.stop, columns.start, columns.stop))
-    for_each(_multiply, tasks, small=A.shape[0] * B.size < 1 << 20)
+    for rows in spans(n_rows, PRODUCT_BLOCK_ROWS):
+        for columns in spans(n_columns, PRODUCT_TILE_COLUMNS):
+            width = columns.stop - columns.start
+            sums = np.empty((4, width), dtype=dtype)
+            edges = (rows.start, rows.stop, columns.start, columns.stop)
+            tasks.append((A, B, out, sums, *edges))
+    n_products = n_rows * B.size
+    for_each(_multiply, tasks, small=n_products < SMALL_PRODUCTS)
     return out
 
 
@@ -48,7 +54,14 @@ def row_products(A: Array, B: Array) -> Array:
     error_model="numpy",
 )
 def _multiply(
-    A: Array, B: Array, out: Array, sums: Array, start: int, stop: int, left: int, right: int
+    A: Array,
+    B: Array,
+    out: Array,
+    sums: Array,
+    start: int,
+    stop: int,
+    left: int,
+    right: int,
 ) -> None:
     """``out = A @ B`` for rows ``start`` to ``stop`` and columns ``left`` to ``right``.
 

@@ -23,6 +23,7 @@ from rembrandt.linalg.blocks import (
 )
 
 Operator = Callable[[Block], Block]
+Eigenpairs = tuple[Block, Block]  # vectors in columns, and values
 
 
 def gaussian(size: int, width: int, seed: int) -> NDArray[np.float32]:
@@ -37,8 +38,12 @@ def gaussian(size: int, width: int, seed: int) -> NDArray[np.float32]:
 
 
 def randomized_eigh(
-    operator: Operator, start: Block, rank: int, n_iter: int = 1, metric: Operator | None = None
-) -> tuple[Block, Block]:
+    operator: Operator,
+    start: Block,
+    rank: int,
+    n_iter: int = 1,
+    metric: Operator | None = None,
+) -> Eigenpairs:
     """Return the top ``rank`` eigenvectors and eigenvalues of a symmetric positive operator.
 
     ``start`` has ``rank`` plus a few extra columns. The operator is applied ``n_iter + 1`` times.
@@ -60,7 +65,7 @@ def randomized_eigh(
     return V, sigma
 
 
-def _nystrom(Q: Block, AQ: Block, rank: int, metric: Operator | None) -> tuple[Block, Block]:
+def _nystrom(Q: Block, AQ: Block, rank: int, metric: Operator | None) -> Eigenpairs:
     """Return the leading eigenpairs of ``AQ (QᵀAQ)⁻¹ (AQ)ᵀ``.
 
     The paper's last step takes Σ² from ``(AQ)ᵀ(AQ)``, exact on the range of ``Q``. Nyström's
@@ -69,7 +74,9 @@ def _nystrom(Q: Block, AQ: Block, rank: int, metric: Operator | None) -> tuple[B
     """
     xp = array_namespace(AQ)
     eps = xp.finfo(AQ.dtype).eps
-    weighted = AQ if metric is None else metric(AQ)
+    weighted = AQ
+    if metric is not None:
+        weighted = metric(AQ)
     root = inverse_root(gram64(Q, weighted), eps)
     squared = root.T @ gram64(AQ, weighted) @ root
     sigma, E = _leading(squared, rank, eps)
@@ -78,7 +85,7 @@ def _nystrom(Q: Block, AQ: Block, rank: int, metric: Operator | None) -> tuple[B
     return V, sigma
 
 
-def ritz(operator: Operator, start: Block, rank: int, n_iter: int = 1) -> tuple[Block, Block]:
+def ritz(operator: Operator, start: Block, rank: int, n_iter: int = 1) -> Eigenpairs:
     """Do the same for an operator that is only approximately linear and symmetric.
 
     The symmetric part of ``QᵀAQ`` is diagonalised on the basis before the last application. That is
@@ -90,8 +97,9 @@ def ritz(operator: Operator, start: Block, rank: int, n_iter: int = 1) -> tuple[
     for _ in range(n_iter):
         Q = orthonormalize(operator(Q))
     xp = array_namespace(Q)
+    eps = xp.finfo(Q.dtype).eps
     projected = gram64(Q, operator(Q))
-    sigma, E = _leading(projected, rank, xp.finfo(Q.dtype).eps)
+    sigma, E = _leading(projected, rank, eps)
     V = Q @ xp.astype(E, Q.dtype)
     if V.shape[1] > 0:
         V = fix_signs(V)
@@ -141,7 +149,11 @@ class Certificate:
 
 
 def certify(
-    operator: Operator, V: Block, sigma: Block, probes: Block, n_steps: int = 4
+    operator: Operator,
+    V: Block,
+    sigma: Block,
+    probes: Block,
+    n_steps: int = 4,
 ) -> Certificate:
     """Measure the error of ``(V, sigma)``.
 
@@ -161,13 +173,15 @@ def certify(
     for step in range(n_steps):
         if step > 0:
             image = operator(probes)
-        explained = V @ (weights[:, None] * (V.T @ probes))
+        coefficients = V.T @ probes
+        explained = V @ (weights[:, None] * coefficients)
         image = image - explained
         norms = xp.sqrt(column_dots(image, image)) + 1e-30
         log_norms += np.log(as_numpy(norms))
         probes = image / xp.astype(norms, image.dtype)
     log_factor = np.log(10 * (2 / np.pi) ** 0.5)
-    remainder = np.exp((log_factor + log_norms.max()) / n_steps)
+    log_bound = log_factor + log_norms.max()
+    remainder = np.exp(log_bound / n_steps)
     residuals = xp.sqrt(column_dots(errors, errors))
     return Certificate(
         residuals=as_numpy(residuals),

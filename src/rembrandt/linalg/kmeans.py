@@ -53,12 +53,14 @@ def _sample(A: Array, size: int, rng: np.random.Generator) -> Array:
     """
     if len(A) <= size:
         return A
+    n_rows = len(A)
     squared_distances = _squared_distances_from_mean(A)
     uniform = UNIFORM_SHARE * squared_distances.mean()
     weights = squared_distances + uniform + 1e-300
     probabilities = weights / weights.sum()
-    drawn = rng.choice(len(A), size, replace=False, p=probabilities)
-    return A[np.sort(drawn)]
+    drawn = rng.choice(n_rows, size, replace=False, p=probabilities)
+    drawn = np.sort(drawn)
+    return A[drawn]
 
 
 def _squared_distances_from_mean(A: Array) -> Floats:
@@ -76,11 +78,14 @@ def cluster_means(A: Array, clusters: Array, n_clusters: int | None = None) -> A
         sizes = np.bincount(clusters, minlength=n_clusters)
     order = np.argsort(clusters, kind="stable")
     sorted_rows = A[order]
-    starts = np.cumsum(sizes) - sizes
-    sums = np.zeros((len(sizes), A.shape[1]), dtype=A.dtype)
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    shape = (len(sizes), A.shape[1])
+    sums = np.zeros(shape, dtype=A.dtype)
     filled = np.flatnonzero(sizes)
     if len(filled) > 0:
-        sums[filled] = np.add.reduceat(sorted_rows, starts[filled], axis=0)
+        filled_starts = starts[filled]
+        sums[filled] = np.add.reduceat(sorted_rows, filled_starts, axis=0)
     divisors = np.maximum(sizes, 1)
     divisors = divisors.astype(A.dtype)
     return sums / divisors[:, None]

@@ -114,9 +114,14 @@ def _first_at_least(columns: Array, low: int, high: int, column: int) -> int:
     return low
 
 
+# What `_sort_blocks` returns.
+_LAYOUT = "Tuple((uint16[::1], float32[::1], int32[::1], int64[::1], int64[::1], int64[::1]))"
+
+
 @kernel(
-    "void(Tuple((uint16[::1], float32[::1], int32[::1], int64[::1], int64[::1], int64[::1])), "
-    "int64, float32[:,::1], float32[:,:], float32[::1], int64, int64)",
+    # A result that has one slab of columns is contiguous, and a slab of a wider one is not.
+    f"void({_LAYOUT}, int64, float32[:,::1], float32[:,::1], float32[::1], int64, int64)",
+    f"void({_LAYOUT}, int64, float32[:,::1], float32[:,:], float32[::1], int64, int64)",
     fastmath={"contract"},
     error_model="numpy",
 )

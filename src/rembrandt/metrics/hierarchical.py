@@ -11,7 +11,10 @@ from rembrandt.metrics.ranking import as_missing
 
 
 def hierarchical_scores(
-    truth: Any, labels: ArrayLike, above: Any, missing_labels: ArrayLike | None = None
+    truth: Any,
+    labels: ArrayLike,
+    above: Any,
+    missing_labels: ArrayLike | None = None,
 ) -> dict[str, float]:
     """Return precision, recall and F1 of sets that are extended by all nodes above their labels.
 
@@ -37,15 +40,19 @@ def hierarchical_scores(
     """
     Y = as_truth(truth)
     ranked = as_ranked(labels, Y)
-    links = sparse.csr_array(above)[: Y.shape[1]].astype(np.int64)
-    true_nodes = _closed(Y, links)
+    n_rows, n_labels = Y.shape
+    links = sparse.csr_array(above)[:n_labels].astype(np.int64)
     is_label = ranked >= 0
-    indptr = np.concatenate([[0], np.cumsum(is_label.sum(axis=1))])
-    ones = np.ones(int(is_label.sum()), dtype=np.int64)
-    predicted = sparse.csr_array((ones, ranked[is_label], indptr), shape=Y.shape)
+    columns = ranked[is_label]
+    ones = np.ones(len(columns), dtype=np.int64)
+    ends = np.cumsum(is_label.sum(axis=1))
+    indptr = np.concatenate([[0], ends])
+    predicted = sparse.csr_array((ones, columns, indptr), shape=Y.shape)
+    true_nodes = _closed(Y, links)
     predicted_nodes = _closed(predicted, links)
     n_hits = int(true_nodes.multiply(predicted_nodes).sum())
-    n_true = true_nodes.nnz + int(as_missing(missing_labels, Y.shape[0]).sum())
+    missing = as_missing(missing_labels, n_rows)
+    n_true = true_nodes.nnz + int(missing.sum())
     precision = n_hits / max(predicted_nodes.nnz, 1)
     recall = n_hits / max(n_true, 1)
     return {

@@ -1,16 +1,17 @@
 """Confidence intervals of measures."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
+from rembrandt.linalg import Array
 from rembrandt.progress import Report, silent
 
+Interval = tuple[float, float]
 
-def wilson(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
+
+def wilson(share: float, n: int, z: float = 1.96) -> Interval:
     """Return the interval of Wilson for a share of ``n`` independent examples.
 
     ``z`` is the quantile of the normal distribution, 1.96 for 95 %.
@@ -22,18 +23,22 @@ def wilson(share: float, n: int, z: float = 1.96) -> tuple[float, float]:
     if n == 0:
         return 0.0, 1.0
     widening = z**2 / n
-    centre = (share + widening / 2) / (1 + widening)
-    spread = z * np.sqrt(share * (1 - share) / n + widening / (4 * n)) / (1 + widening)
-    return max(0.0, float(centre - spread)), min(1.0, float(centre + spread))
+    scale = 1 + widening
+    centre = (share + widening / 2) / scale
+    variance = share * (1 - share) / n + widening / (4 * n)
+    spread = z * np.sqrt(variance) / scale
+    low = float(centre - spread)
+    high = float(centre + spread)
+    return max(0.0, low), min(1.0, high)
 
 
 def bootstrap(
-    terms: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
+    terms: Mapping[str, tuple[Array, Array]],
     n_replicates: int = 1000,
     level: float = 0.95,
     seed: int = 0,
     report: Report = silent,
-) -> dict[str, tuple[float, float]]:
+) -> dict[str, Interval]:
     """Return percentile bootstrap intervals of measures that are quotients of two sums over rows.
 
     Parameters
@@ -66,15 +71,15 @@ def bootstrap(
         raise DataError(
             f"level={level} must be between 0 and 1, and n_replicates={n_replicates} at least 1"
         )
-    columns: list[NDArray[Any]] = []  # numerator and denominator of each measure in turn
+    columns: list[Array] = []  # numerator and denominator of each measure in turn
     for numerator, denominator in terms.values():
         columns += [numerator, denominator]
     rows = np.column_stack(columns).astype(np.float64)
-    n_rows = len(rows)
+    n_rows, n_columns = rows.shape
     if n_rows == 0:
         return dict.fromkeys(terms, (0.0, 0.0))
     rng = np.random.default_rng(seed)
-    sums = np.empty((n_replicates, len(columns)))
+    sums = np.empty((n_replicates, n_columns))
     for replicate in range(n_replicates):
         report("bootstrap", replicate, n_replicates)
         drawn = rng.integers(0, n_rows, n_rows)
@@ -83,9 +88,14 @@ def bootstrap(
     report("bootstrap", n_replicates, n_replicates)
     numerators = sums[:, ::2]
     denominators = sums[:, 1::2]
+    has_value = denominators > 0
     values = np.zeros_like(numerators)
-    np.divide(numerators, denominators, out=values, where=denominators > 0)
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(values, tails, axis=0)
-    intervals = zip(low.tolist(), high.tolist(), strict=True)
-    return dict(zip(terms, intervals, strict=True))
+    np.divide(numerators, denominators, out=values, where=has_value)
+    lower_tail = (1 - level) / 2
+    upper_tail = (1 + level) / 2
+    bounds = np.quantile(values, [lower_tail, upper_tail], axis=0)
+    intervals = {}
+    for number, name in enumerate(terms):
+        low, high = bounds[:, number].tolist()
+        intervals[name] = (low, high)
+    return intervals

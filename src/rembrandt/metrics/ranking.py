@@ -32,7 +32,10 @@ def precision_at_k(truth: Any, labels: ArrayLike, k: int) -> float:
 
 
 def ndcg_at_k(
-    truth: Any, labels: ArrayLike, k: int, missing_labels: ArrayLike | None = None
+    truth: Any,
+    labels: ArrayLike,
+    k: int,
+    missing_labels: ArrayLike | None = None,
 ) -> float:
     """Return nDCG@k, normalized discounted cumulative gain.
 
@@ -91,7 +94,8 @@ def as_missing(missing_labels: ArrayLike | None, n: int) -> Indices:
         return np.zeros(n, dtype=np.int64)
     missing = np.asarray(missing_labels)
     is_integer = np.issubdtype(missing.dtype, np.integer)
-    if missing.shape != (n,) or not is_integer or (missing < 0).any():
+    has_shape = missing.shape == (n,)
+    if not has_shape or not is_integer or (missing < 0).any():
         raise DataError(
             f"missing_labels must hold a count ≥ 0 for each of the {n} rows; its shape is "
             f"{missing.shape}"

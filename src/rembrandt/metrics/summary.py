@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from rembrandt.linalg import Floats, Indices
+from rembrandt.linalg import Array, Floats, Indices
 from rembrandt.linalg.ranking import top_k
-from rembrandt.metrics.hits import as_ranked, as_truth, hits, label_counts
+from rembrandt.metrics.hits import Hits, as_ranked, as_truth, hits, label_counts
 from rembrandt.metrics.propensity import inverse_propensity, psp
 from rembrandt.metrics.ranking import as_missing, first, ndcg
 
@@ -55,10 +55,10 @@ def evaluate(
     terms = row_terms(truth, labels, train_counts, n_train, A, B, ks, missing_labels)
     measures = {}
     for name, (numerator, denominator) in terms.items():
+        measures[name] = 0.0
         if denominator.any():
-            measures[name] = float(numerator.sum() / denominator.sum())
-        else:
-            measures[name] = 0.0
+            quotient = numerator.sum() / denominator.sum()
+            measures[name] = float(quotient)
     error = 1.0 - measures.pop("hit")
     return {"error": error, **measures}
 
@@ -119,13 +119,16 @@ def row_terms(
     return terms
 
 
-def _count_first(marks: NDArray[np.bool_], k: int) -> NDArray[Any]:
+def _count_first(marks: Hits, k: int) -> Array:
     """Return how many of the first ``k`` columns are marked in each row."""
     return first(marks, k).sum(axis=1)
 
 
 def f1_scores(
-    truth: Any, labels: ArrayLike, missing_labels: ArrayLike | None = None, n_missing: int = 0
+    truth: Any,
+    labels: ArrayLike,
+    missing_labels: ArrayLike | None = None,
+    n_missing: int = 0,
 ) -> dict[str, float]:
     """Return the micro and macro F1 of predicted label sets.
 
@@ -149,12 +152,13 @@ def f1_scores(
     Y = as_truth(truth)
     n_true, n_predicted, n_hits = label_counts(Y, labels)
     missing = as_missing(missing_labels, Y.shape[0])
-    n_total = n_true.sum() + n_predicted.sum() + missing.sum()
+    n_occurrences = n_true + n_predicted
+    n_total = n_occurrences.sum() + missing.sum()
     micro_f1 = 2 * n_hits.sum() / max(n_total, 1)
 
-    n_occurrences = n_true + n_predicted
     label_f1 = 2 * n_hits / np.maximum(n_occurrences, 1)
-    n_used_labels = int((n_occurrences > 0).sum()) + n_missing
+    is_used = n_occurrences > 0
+    n_used_labels = int(is_used.sum()) + n_missing
     macro_f1 = label_f1.sum() / max(n_used_labels, 1)
     return {"micro_f1": float(micro_f1), "macro_f1": float(macro_f1)}
 

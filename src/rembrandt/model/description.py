@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rembrandt import __version__
+from rembrandt.errors import counted
 from rembrandt.metrics.percent import percent, probability
 from rembrandt.model.facts import HeldOutMeasures
 from rembrandt.model.model import Model
@@ -85,8 +86,8 @@ def why(model: Model) -> list[str]:
     notes = [note for part in model.parts.values() for note in part.notes()]
     if not model.facts.held_out:
         return [
-            "There were too few examples to hold any out: the settings are the usual ones, and "
-            "nothing was compared.",
+            "There are too few examples to hold any out: the quality is unknown, and all parts "
+            "count the same.",
             *notes,
         ]
     together, *alone = model.facts.held_out
@@ -134,11 +135,11 @@ def _trained_on(model: Model) -> dict[str, Any]:
     n_updated = model.facts.n_updated
     labels_per_example = float(counts.sum()) / max(1, model.n_train)
     rare = float((counts <= 1).mean())
-    words = f"{model.n_train:,} examples ({takes}, {model.n_features:,} columns)"
+    words = f"{counted(model.n_train, 'example')} ({takes}, {counted(model.n_features, 'column')})"
     if n_updated:
         words += f", {n_updated:,} of them added by updates"
     per_example = "one" if model.multiclass else f"{labels_per_example:.1f}"
-    words += f"; {model.n_labels:,} labels, {per_example} per example, "
+    words += f"; {counted(model.n_labels, 'label')}, {per_example} per example, "
     words += f"{percent(rare, 0)} of them with one example or none"
     n_named = sum(map(bool, model.titles or ()))
     n_described = sum(map(bool, model.descriptions or ()))

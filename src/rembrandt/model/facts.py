@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rembrandt.data.examples import CONTENT_RANGE
+from rembrandt.data.content import CONTENT_RANGE
 from rembrandt.errors import StorageError, counted
 from rembrandt.metrics.percent import percent
 from rembrandt.storage.arrays import finite, positive

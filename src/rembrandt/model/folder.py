@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from rembrandt import __version__
 from rembrandt.errors import ModelError, StorageError
-from rembrandt.storage.arrays import Arrays, parse_json, read_arrays, write_arrays
+from rembrandt.storage.arrays import (
+    MAX_JSON_VALUES,
+    Arrays,
+    max_json_values,
+    parse_json,
+    read_arrays,
+    write_arrays,
+)
 from rembrandt.storage.atomic import atomic_folder, interrupted
 from rembrandt.storage.files import read_bounded
 
@@ -25,6 +32,7 @@ FORMAT_VERSION = 4
 _CARD = "model.json"
 _WEIGHTS = "weights.safetensors"
 CARD_FOR_PEOPLE = "README.md"  # not covered by checksums: people may edit it
+FILES = (_CARD, _WEIGHTS, CARD_FOR_PEOPLE)  # of a model; a folder with others is none
 _MAX_CARD_BYTES = 64 << 20
 _REMEDY = "copy the model folder again from where it was made, or fit again"
 
@@ -73,6 +81,12 @@ def save_folder(
             raise ModelError(
                 f"the metadata takes {len(card_text):,} bytes of JSON, and a model may have "
                 f"{_MAX_CARD_BYTES:,}; save less with it"
+            )
+        n_values = max_json_values(card_text.encode())
+        if n_values > MAX_JSON_VALUES:
+            raise ModelError(
+                f"the metadata has about {n_values:,} values or commas, and a model may have "
+                f"{MAX_JSON_VALUES:,}; save less with it"
             )
         with (folder / _CARD).open("x", encoding="utf-8") as file:
             file.write(card_text)
@@ -205,11 +219,7 @@ def why_not_a_model(path: Path) -> str | None:
     """
     if not path.is_dir():
         return "it is not a folder"
-    strangers = sorted(
-        entry.name
-        for entry in path.iterdir()
-        if entry.name not in (_CARD, _WEIGHTS, CARD_FOR_PEOPLE)
-    )
+    strangers = sorted(entry.name for entry in path.iterdir() if entry.name not in FILES)
     if strangers:
         return f"it holds {strangers[0]!r}, which is not part of a model"
     try:

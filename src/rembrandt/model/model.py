@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.blend import Blend, log_frequencies_of
+from rembrandt.blend import Blend
+from rembrandt.candidates import log_frequencies_of
 from rembrandt.data.hierarchy import Hierarchy
 from rembrandt.data.labels import LabelIndex
 from rembrandt.data.views import Views
@@ -21,7 +22,7 @@ from rembrandt.linalg.sparse import csr_matmul
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.metrics import inverse_propensity
 from rembrandt.model.facts import Facts
-from rembrandt.parts.protocol import Part
+from rembrandt.parts.protocol import Part, beside_each_other
 from rembrandt.progress import Report, silent
 from rembrandt.settings.view_names import FEATURES, TEXTS
 
@@ -48,6 +49,7 @@ class Model:
     text: TextFeatures | None = None
     titles: list[str] | None = None  # names that are shown for the labels, "" where there is none
     descriptions: list[str] | None = None
+    other_names: list[str] | None = None  # in lines; they are matched, and not shown
     hierarchy: Hierarchy | None = None
 
     @property
@@ -148,15 +150,21 @@ class Model:
         """Return the model without what only updates need."""
         return self._with_each_part(lambda part: part.for_prediction())
 
-    def with_label_names(self, names: list[str] | None, descriptions: list[str] | None) -> "Model":
+    def with_label_names(
+        self,
+        names: list[str] | None,
+        descriptions: list[str] | None,
+        other_names: list[str] | None = None,
+    ) -> "Model":
         """Return a model that shows these names, and matches them where a part does."""
         model = self._with_each_part(
-            lambda part: part.with_label_names(self.classes, names, descriptions)
+            lambda part: part.with_label_names(self.classes, names, descriptions, other_names)
         )
-        return replace(model, titles=names, descriptions=descriptions)
+        return replace(model, titles=names, descriptions=descriptions, other_names=other_names)
 
     def _with_each_part(self, change: Callable[[Part], Part]) -> "Model":
-        return replace(self, parts={name: change(part) for name, part in self.parts.items()})
+        changed = {name: change(part) for name, part in self.parts.items()}
+        return replace(self, parts=beside_each_other(changed))
 
     def worth(self, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
         """Return what a hit on each label counts in PSP@k: its inverse propensity in the training

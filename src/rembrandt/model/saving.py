@@ -18,6 +18,7 @@ from rembrandt.features.text import TextFeatures
 from rembrandt.model.facts import Facts
 from rembrandt.model.folder import damaged, load_folder, save_folder
 from rembrandt.model.model import Model
+from rembrandt.parts.protocol import beside_each_other
 from rembrandt.parts.registry import KINDS
 from rembrandt.settings.view_names import FEATURES, TEXTS, vector_views
 from rembrandt.storage.arrays import Arrays, checked, pack_strings, positive, unpack_strings
@@ -46,7 +47,12 @@ def save_model(
         arrays |= pack_strings("classes", [str(name) for name in model.classes])
     else:
         arrays["classes"] = model.classes
-    for name, texts in (("label_names", model.titles), ("label_descriptions", model.descriptions)):
+    label_texts = {
+        "label_names": model.titles,
+        "label_descriptions": model.descriptions,
+        "label_other_names": model.other_names,
+    }
+    for name, texts in label_texts.items():
         if texts is not None:
             arrays |= pack_strings(name, texts)
     if model.hierarchy is not None:
@@ -124,7 +130,7 @@ def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
     return Model(
         classes=classes,
         multiclass=metadata["multiclass"],
-        parts=parts,
+        parts=beside_each_other(parts),
         blend=Blend.from_json(metadata["blend"]),
         label_counts=checked("label_counts", arrays, (n_labels,), "iuf", 0),
         n_train=positive(metadata["n_train"], int, or_zero=True),
@@ -134,6 +140,7 @@ def _model(arrays: Arrays, metadata: dict[str, Any]) -> Model:
         text=text,
         titles=_label_texts("label_names", arrays, n_labels),
         descriptions=_label_texts("label_descriptions", arrays, n_labels),
+        other_names=_label_texts("label_other_names", arrays, n_labels),
         hierarchy=_hierarchy(_arrays_of("hierarchy", arrays), n_labels),
     )
 

@@ -9,10 +9,10 @@ beside them, or the texts. Two parts of the same kind can stand in one model, on
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,20 @@ Result = TypeVar("Result")
 
 # Rows that are scored at a time, by all threads.
 SCORED_BLOCK_ROWS = 1 << 13
+
+
+class TextVectors(Protocol):
+    """What turns texts into vectors of unit length, n × width.
+
+    The vectors of the last texts are kept, so that a text which several parts read is encoded once.
+    """
+
+    width: int
+
+    def vectors(self, texts: Sequence[str], report: Report = silent) -> NDArray[np.float32]: ...
+
+    def stored_vectors(self, texts: Sequence[str], report: Report = silent) -> NDArray[np.float32]:
+        """Return the same for very many texts, from the disk where they are there."""
 
 
 class Part(ABC):
@@ -69,6 +83,17 @@ class Part(ABC):
     def reads_every_text(self) -> bool:
         """Whether the part reads texts in which no word is known."""
         return False
+
+    @property
+    def text_vectors(self) -> TextVectors | None:
+        """What turns texts into vectors, for other parts too, where it has learned nothing of the
+        labels.
+        """
+        return None
+
+    def beside(self, parts: Mapping[str, "Part"]) -> "Part":
+        """Return a part that uses what ``parts`` of the same model offer."""
+        return self
 
     @property
     def block_rows(self) -> int:
@@ -188,9 +213,15 @@ class Part(ABC):
         return None
 
     def with_label_names(
-        self, classes: Array, names: Sequence[str] | None, descriptions: Sequence[str] | None
+        self,
+        classes: Array,
+        names: Sequence[str] | None,
+        descriptions: Sequence[str] | None,
+        other_names: Sequence[str] | None = None,
     ) -> "Part":
-        """Return a part that knows other names and descriptions of the labels."""
+        """Return a part that knows these names and descriptions of the labels; a label has its
+        other names in lines.
+        """
         return self
 
     def for_prediction(self) -> "Part":
@@ -202,6 +233,11 @@ class Part(ABC):
         alone.
         """
         return self
+
+
+def beside_each_other(parts: Mapping[str, Part]) -> dict[str, Part]:
+    """Return the parts of a model, each of which uses what the others offer."""
+    return {name: part.beside(parts) for name, part in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -235,18 +271,20 @@ class Shared:
         self.capacity = capacity
         self._stages: dict[str, dict[Any, Any]] = {}
 
-    def get(self, stage: str, key: Any, compute: Callable[[], Result]) -> Result:
-        """Return the kept result of this stage with this key, or compute it."""
-        kept = self._stages.setdefault(stage, {})
-        if key in kept:
-            result: Result = kept[key]
-            return result
-        result = compute()
-        if self.capacity:
-            while len(kept) >= self.capacity:
-                del kept[next(iter(kept))]
-            kept[key] = result
-        return result
+    def get(self, stage: str, key: Any) -> Any:
+        """Return the kept result of this stage with this key, or None."""
+        results = self._stages.get(stage, {})
+        return results.get(key)
+
+    def keep(self, stage: str, key: Any, result: Any) -> None:
+        """Keep a result in place of the oldest one of its stage."""
+        if not self.capacity:
+            return
+        results = self._stages.setdefault(stage, {})
+        while len(results) >= self.capacity:
+            oldest = next(iter(results))
+            del results[oldest]
+        results[key] = result
 
 
 NO_PARTS: Mapping[str, Part] = MappingProxyType({})
@@ -266,6 +304,8 @@ class Fitting:
     begun: Part | None = None
     # Examples that say when a fit in steps stops, where the kind uses them.
     stopping: Examples | None = None
+    # Examples that the part scores next, so that a kind can prepare them with those of the fit.
+    scored: Examples | None = None
     # What other fits to the same examples have computed.
     shared: Shared = field(default_factory=Shared)
 

@@ -6,7 +6,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from rembrandt.blend import Blend, Candidates, UnlistedSample, fit_blend
+from rembrandt.blend import Blend, fit_blend
+from rembrandt.candidates import Candidates, UnlistedSample
 from rembrandt.data.examples import Examples
 from rembrandt.declarations import Threshold
 from rembrandt.linalg import Array

@@ -29,21 +29,36 @@ class Measures:
         """Whether the difference in quality is more than its standard error over the rows, and than
         `SMALLEST_DIFFERENCE`.
         """
-        n = len(self.row_quality)
+        n_rows = len(self.row_quality)
         standard_error = 0.0
-        if n:
-            standard_error = float(np.std(self.row_quality - other.row_quality)) / n**0.5
-        return self.quality - other.quality > max(standard_error, SMALLEST_DIFFERENCE)
+        if n_rows > 0:
+            differences = self.row_quality - other.row_quality
+            deviation = float(np.std(differences))
+            standard_error = deviation / n_rows**0.5
+        smallest = max(standard_error, SMALLEST_DIFFERENCE)
+        return self.quality - other.quality > smallest
 
     def facts(self) -> dict[str, float]:
         """Return the measures as JSON."""
         p1, p3, p5 = self.precision
-        return {"p@1": p1, "p@3": p3, "p@5": p5, "quality": self.quality}
+        return {
+            "p@1": p1,
+            "p@3": p3,
+            "p@5": p5,
+            "quality": self.quality,
+        }
 
     def of_parts(self, names: Any, n_examples: int) -> HeldOutMeasures:
         """Return the measures as what some parts reached on ``n_examples`` examples."""
         p1, p3, p5 = self.precision
-        return HeldOutMeasures(tuple(names), p1, p3, p5, self.quality, n_examples)
+        return HeldOutMeasures(
+            parts=tuple(names),
+            p1=p1,
+            p3=p3,
+            p5=p5,
+            quality=self.quality,
+            n_examples=n_examples,
+        )
 
 
 def measure_labels(held_out: Examples, labels: Labels) -> Measures:
@@ -57,16 +72,26 @@ def measure_hits(held_out: Examples, hit: Array) -> Measures:
     The quality is P@1 or, where rows have several labels, the mean of P@1 and nDCG@5.
     """
     p1, p3, p5 = (precision(hit, k) for k in KS)
+    first_is_right = hit[:, 0]
     if held_out.multiclass:
-        return Measures((p1, p3, p5), p1, hit[:, 0].astype(np.float64))
-    n_labels = np.diff(held_out.Y.indptr)
-    row_quality = (hit[:, 0] + ndcg(hit, n_labels, max(KS))) / 2
-    return Measures((p1, p3, p5), float(row_quality.mean()), row_quality)
+        row_quality = first_is_right.astype(np.float64)
+        quality = p1
+    else:
+        n_labels = np.diff(held_out.Y.indptr)
+        row_ndcg = ndcg(hit, n_labels, max(KS))
+        row_quality = (first_is_right + row_ndcg) / 2
+        quality = float(row_quality.mean())
+    return Measures((p1, p3, p5), quality, row_quality)
 
 
 def mean_measures(of_splits: list[Measures]) -> Measures:
     """Average over several splits."""
-    p1, p3, p5 = np.mean([measures.precision for measures in of_splits], axis=0).tolist()
-    quality = float(np.mean([measures.quality for measures in of_splits]))
-    row_quality = np.concatenate([measures.row_quality for measures in of_splits])
-    return Measures((p1, p3, p5), quality, row_quality)
+    precisions = [measures.precision for measures in of_splits]
+    qualities = [measures.quality for measures in of_splits]
+    row_qualities = [measures.row_quality for measures in of_splits]
+    p1, p3, p5 = np.mean(precisions, axis=0).tolist()
+    return Measures(
+        precision=(p1, p3, p5),
+        quality=float(np.mean(qualities)),
+        row_quality=np.concatenate(row_qualities),
+    )

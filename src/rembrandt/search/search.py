@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rembrandt.blend import Blend, Candidates, UnlistedSample, choose_list_lengths
+from rembrandt.blend import Blend
+from rembrandt.candidates import Candidates, UnlistedSample, choose_list_lengths
 from rembrandt.data.examples import Examples
 from rembrandt.declarations import ModelSettings, as_json
 from rembrandt.engines.backend import CPU, Backend
@@ -69,6 +70,15 @@ class SearchResult:
     calibration_error: float | None = None
     seconds: float = 0.0
     ended: str = "there are too few examples to hold any out"
+
+    def with_learned(self, other: "SearchResult") -> "SearchResult":
+        """Return the result with what another search learned on held-out examples."""
+        return replace(
+            self,
+            learned=other.learned,
+            held_out=other.held_out,
+            calibration_error=other.calibration_error,
+        )
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the result as arrays and JSON, for a checkpoint."""
@@ -162,20 +172,28 @@ def search(
             threshold = 0.5
         blend = Blend.fixed(settings.parts, competing=data.multiclass)
         return SearchResult(settings, Learned(blend, threshold))
-    n_splits = None if budget is None else MAX_SPLITS
+    n_splits = None
+    deadline = inf
+    if budget is not None:
+        n_splits = MAX_SPLITS
+        deadline = budget
+        varies = True
     splits = splits_of(data, settings.seed, n_splits)
     has_stopping = any(
         KINDS[spec.kind].uses_stopping_rows(spec.settings) for spec in settings.parts.values()
     )
     trials = [Trial(data, split, backend, has_stopping) for split in splits]
-    deadline = now() + (inf if budget is None else budget)
-    running = _Search(data, settings, trials, fixed, report, watch, now, deadline)
-    return running.run(varies or budget is not None)
+    deadline += now()
+    running = RunningSearch(data, settings, trials, fixed, report, watch, now, deadline)
+    running.fit_all()
+    if varies:
+        running.vary_all()
+    return running.result()
 
 
 @dataclass
-class _Search:
-    """State of a running search."""
+class RunningSearch:
+    """State of a running search: the splits, the best parts so far, and what was tried."""
 
     data: Examples
     settings: ModelSettings
@@ -193,20 +211,11 @@ class _Search:
     slowness: dict[str, float] = field(default_factory=dict)
     ended: str = "everything was tried"
 
-    def run(self, varies: bool) -> SearchResult:
+    def __post_init__(self) -> None:
         self.begun = self.now()
         self.is_timed = self.deadline < inf
-        self._fit_all()
-        if varies:
-            self._affordable_splits()
-            for name in list(self.settings.parts):
-                self._vary(name)
-        for trial in self.trials:
-            trial.forget()
-        self._settle()
-        return self._result()
 
-    def _fit_all(self) -> None:
+    def fit_all(self) -> None:
         """Fit all parts for each split; a part for which there is no memory is left out."""
         n_fits = len(self.trials) * len(self.settings.parts)
         refused: dict[str, Exception] = {}
@@ -234,6 +243,12 @@ class _Search:
             message = f"the model has no part {name!r}, for which there is too little memory: "
             warnings.warn(RembrandtWarning(f"{message}{reason}", "parts"), stacklevel=2)
         self.settings = self.settings.with_parts(list(self.fitted[0]))
+
+    def vary_all(self) -> None:
+        """Try other settings of each part, on as many splits as there is time for."""
+        self._affordable_splits()
+        for name in list(self.settings.parts):
+            self._vary(name)
 
     def _reported(self, name: str) -> Report:
         """Return what receives the progress of a fit: nothing for those that are quick."""
@@ -268,11 +283,11 @@ class _Search:
         if not self.is_timed:
             return
         so_far = self.now() - self.begun
-        n_alternatives = sum(
-            len(choice.applied(spec.settings, self.fixed.get(name, ())))
-            for name, spec in self.settings.parts.items()
-            for choice in KINDS[spec.kind].choices(spec.settings, self.data.view(spec.view))
-        )
+        n_alternatives = 0
+        for name, spec in self.settings.parts.items():
+            fixed = self.fixed.get(name, ())
+            for choice in KINDS[spec.kind].choices(spec.settings, self.data.view(spec.view)):
+                n_alternatives += len(choice.applied(spec.settings, fixed))
         for_all = so_far * (1 + n_alternatives / max(1, len(self.settings.parts)))
         share = (self.deadline - self.begun) / max(for_all, 1e-9)
         n_kept = int(np.clip(len(self.trials) * share, 1, len(self.trials)))
@@ -284,13 +299,15 @@ class _Search:
         spec = self.settings.parts[name]
         if not self.fitted[0][name].retrieves_labels:
             return  # it does not rank all labels, so that it cannot be measured alone
-        first = self._measured(name, [parts[name] for parts in self.fitted])
+        usual = [parts[name] for parts in self.fitted]
+        first = self._measured(name, usual)
         self.measures[name] = first
         self._record(name, self.settings, first, "chosen", None)
         best_record = self.records[-1]
+        fixed = self.fixed.get(name, ())
         for choice in KINDS[spec.kind].choices(spec.settings, self.data.view(spec.view)):
             before = self.settings.parts[name].settings
-            for candidate in choice.applied(before, self.fixed.get(name, ())):
+            for candidate in choice.applied(before, fixed):
                 settings = self.settings.with_part(name, candidate)
                 record = self._try(name, settings)
                 if record is not None and record["outcome"] == "chosen":
@@ -359,12 +376,16 @@ class _Search:
         self.records.append(record)
         self.watch(Progress(self.records, self.now() - self.begun))
 
-    def _result(self) -> SearchResult:
+    def result(self) -> SearchResult:
         """Blend the best parts."""
+        for trial in self.trials:
+            trial.forget()
+        self._settle()
         all_held_out = [trial.held_out for trial in self.trials]
-        Y = sparse.csr_array(sparse.vstack([held.Y for held in all_held_out], format="csr"))
+        true_labels = [examples.Y for examples in all_held_out]
+        Y = sparse.csr_array(sparse.vstack(true_labels, format="csr"))
         held_out = replace(all_held_out[0], Y=Y)
-        chosen = self._blended(held_out)
+        chosen = self.blended(held_out)
         seconds = self.now() - self.begun
         self.watch(Progress(self.records, seconds, self.ended))
         return SearchResult(
@@ -391,14 +412,17 @@ class _Search:
                 begun[name] = kept
         return begun
 
-    def _blended(self, held_out: Examples) -> Blended:
+    def blended(self, held_out: Examples) -> Blended:
         """Learn the blend of all parts on the held-out rows of all splits."""
         views = {name: spec.view for name, spec in self.settings.parts.items()}
         ranked = [
             trial.ranked_hits(parts, views)
             for trial, parts in zip(self.trials, self.fitted, strict=True)
         ]
-        ranked_hits = {name: np.vstack([hits[name] for hits in ranked]) for name in ranked[0]}
+        ranked_hits = {}
+        for name in ranked[0]:
+            hits_of_splits = [hits[name] for hits in ranked]
+            ranked_hits[name] = np.vstack(hits_of_splits)
         lengths = choose_list_lengths(ranked_hits)
         listed = []
         unlisted = []

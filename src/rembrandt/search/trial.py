@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.blend import (
+from rembrandt.candidates import (
     LIST_LENGTH,
     Candidates,
     UnlistedSample,
@@ -66,6 +66,7 @@ class Trial:
             earlier=earlier,
             shared=shared,
             stopping=self.stopping,
+            scored=self.held_out,
         )
         return part.on(self.backend)
 

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query
 from pydantic_core import to_json
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from rembrandt import __version__
+from rembrandt import __version__, memory
 from rembrandt.evaluation import finite
 from rembrandt.model.description import about
 from rembrandt.serve import schemas
@@ -27,6 +27,7 @@ from rembrandt.serve.limits import Limits
 from rembrandt.serve.maps import MAX_LABELS, LabelMaps, Positions, compute_map
 from rembrandt.serve.metrics import Metrics
 from rembrandt.serve.predictions import Predictions, PredictJob, predict
+from rembrandt.serve.reference import reference_page
 from rembrandt.serve.registry import Registry, ServedModel, lower_priority
 
 PAGE = Path(__file__).parent / "page"
@@ -36,6 +37,7 @@ _CORRECTIONS = "/v1/corrections"
 _SUGGEST = "/v1/projects/{name}/suggest"
 _MAX_LISTED_LABELS = 1000  # in one response
 _N_READERS = 2  # threads
+TRIM_SECONDS = 30.0  # between two times at which freed memory is given back
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 mimetypes.add_type("text/javascript", ".js")  # the registry of some Windows systems says text/plain
@@ -121,7 +123,9 @@ class Service:
         """Compute the maps while the service runs; finish the accepted requests when it ends."""
         for served in self.registry:
             self.maps.start(served)
+        trimming = asyncio.create_task(_trim_regularly())
         yield
+        trimming.cancel()
         self.bodies.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
         await self.batcher.close()
@@ -138,7 +142,7 @@ class Service:
                 "Extreme classification through label embeddings. "
                 "Every error has a status and a message."
             ),
-            docs_url=None,  # FastAPI's own pages load scripts from other hosts
+            docs_url=None,  # FastAPI's own pages load scripts from other hosts; ours does not
             redoc_url=None,
             lifespan=self.lifespan,
             exception_handlers=HANDLERS,
@@ -189,6 +193,11 @@ class Service:
         app.add_api_route("/", lambda: FileResponse(PAGE / "index.html"), include_in_schema=False)
         app.add_api_route(
             "/page/percent.js", lambda: FileResponse(PERCENT), include_in_schema=False
+        )
+        app.add_api_route(
+            "/docs",
+            lambda: HTMLResponse(reference_page(app.openapi())),
+            include_in_schema=False,
         )
         app.mount("/page", StaticFiles(directory=PAGE))
 
@@ -390,6 +399,13 @@ class Service:
             "takes": "texts" if served.takes_texts else "vectors",
             "examples": texts,
         }
+
+
+async def _trim_regularly() -> None:
+    """Return the memory of large requests and answers to the system."""
+    while True:
+        await asyncio.sleep(TRIM_SECONDS)
+        await asyncio.to_thread(memory.trim)
 
 
 def _rank(served: ServedModel) -> int | None:

@@ -51,7 +51,7 @@ class ErrorResponse(BaseModel):
 async def handle(request: Request, error: Any) -> Response:
     """Return any error as a response."""
     if isinstance(error, HTTPException):
-        message = f"{request.method} {request.url.path}: {error.detail}; see /openapi.json"
+        message = f"{request.method} {request.url.path}: {error.detail}; see /docs"
         error = RequestError(error.status_code, message, error.headers)
     elif isinstance(error, RequestValidationError | ValidationError):
         error = _invalid(error.errors())

@@ -22,7 +22,8 @@ class Labels:
         self._classifier = classifier
         self._one_at_a_time = Lock()
         self.index: LabelIndex = classifier.model_.labels
-        self.n_named = sum(map(bool, self.index.titles or ()))
+        titles = self.index.titles or ()
+        self.n_named = sum(bool(title) for title in titles)
         self.nodes: LabelIndex = classifier.model_.nodes  # labels and groups above them
         self.counts = np.asarray(classifier.label_counts_)
         self.by_frequency = np.argsort(-self.counts, kind="stable")
@@ -34,13 +35,16 @@ class Labels:
         hierarchy = self._classifier.model_.hierarchy
         if hierarchy is not None:
             parents = hierarchy.parents_of(column)
-            children = hierarchy.children_of(column)[:_MAX_CHILDREN]
+            children = hierarchy.children_of(column)
+            listed = children[:_MAX_CHILDREN]
             document["parents"] = [self._node(node) for node in parents]
-            document["children"] = [self._node(node) for node in children]
+            document["children"] = [self._node(node) for node in listed]
         return document
 
     def _node(self, node: int) -> dict[str, Any]:
-        return self.nodes.named(node) | {"is_label": node < len(self.index)}
+        document: dict[str, Any] = self.nodes.named(node)
+        is_label = node < len(self.index)
+        return document | {"is_label": is_label}
 
     def search(self, query: str, limit: int) -> list[int]:
         """Return labels whose name or title contains ``query``, the most frequent first.
@@ -52,7 +56,8 @@ class Labels:
         hits = []
         for text, column in self._search_texts:
             if query in text:
-                hits.append((_match_rank(text, query), column))
+                rank = _match_rank(text, query)
+                hits.append((rank, column))
             if len(hits) == _MAX_RANKED_HITS:
                 break
         hits.sort(key=itemgetter(0))  # stable: the more frequent stay first
@@ -65,8 +70,10 @@ class Labels:
         with self._one_at_a_time:  # many first requests at once would each compute the vectors
             unit = self._unit_vectors
         is_frequent = self.counts >= min_count
-        columns, cosines = nearest_labels(unit, k, [column], is_frequent)
-        neighbors = zip(columns[0].tolist(), cosines[0].tolist(), strict=True)
+        all_columns, all_cosines = nearest_labels(unit, k, [column], is_frequent)
+        columns = all_columns[0].tolist()
+        cosines = all_cosines[0].tolist()
+        neighbors = zip(columns, cosines, strict=True)
         return [(other, cosine) for other, cosine in neighbors if other >= 0]
 
     @cached_property
@@ -76,9 +83,10 @@ class Labels:
         """
         texts = []
         for column in self.by_frequency.tolist():
-            name = _folded(self.index.spelled(column))
-            title = _folded(self.index.title(column))
-            texts.append((f"\n{name}\n{title}\n", column))
+            name = self.index.spelled(column)
+            title = self.index.title(column)
+            text = f"\n{_folded(name)}\n{_folded(title)}\n"
+            texts.append((text, column))
         return texts
 
     @cached_property
@@ -101,4 +109,5 @@ def _match_rank(text: str, query: str) -> int:
 
 def _folded(name: str) -> str:
     """Return a name without case and with single spaces."""
-    return " ".join(name.casefold().split())
+    words = name.casefold().split()
+    return " ".join(words)

@@ -14,7 +14,8 @@ from scipy import sparse
 from rembrandt.data.views import as_views
 from rembrandt.estimators.requests import checked_hierarchy, prediction_model, rows_of
 from rembrandt.explanations.explain import explain_labels
-from rembrandt.predict import Request, answer, assigned, is_blank
+from rembrandt.predict import Request, answer, assigned
+from rembrandt.probabilities import is_blank
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.registry import ServedModel

@@ -211,6 +211,13 @@ class Estimate(BaseModel):
     words: list[Word]
 
 
+class PartContribution(BaseModel):
+    """What a part of the model adds to the log-odds of a label."""
+
+    part: str
+    contribution: float
+
+
 class Explanation(BaseModel):
     """The log-odds of a label as a sum: ``log_odds = base + comparison + the words' contributions +
     rest``.
@@ -228,6 +235,10 @@ class Explanation(BaseModel):
     )
     estimates: list[Estimate] = Field(
         description="Words of parts that read the text as a whole. They do not add up."
+    )
+    parts: list[PartContribution] = Field(
+        description="What each part of the model adds, the largest first: in total as much as the "
+        "words and the rest."
     )
 
 

@@ -28,7 +28,9 @@ class Unsent:
 
     def add(self, receiver: Receiver) -> None:
         """Count a connection that waits for its client from now on."""
-        self._waiting[receiver] = (time.monotonic(), receiver.unsent_bytes())
+        now = time.monotonic()
+        n_unsent = receiver.unsent_bytes()
+        self._waiting[receiver] = (now, n_unsent)
         n_bytes = sum(waiting.unsent_bytes() for waiting in self._waiting)
         while n_bytes > self._max_bytes:
             slowest = min(self._waiting, key=self._rate)
@@ -43,5 +45,7 @@ class Unsent:
     def _rate(self, receiver: Receiver) -> float:
         """Return the bytes per second that a client reads."""
         start, n_bytes = self._waiting[receiver]
-        seconds = max(1.0, time.monotonic() - start)
-        return (n_bytes - receiver.unsent_bytes()) / seconds
+        seconds = time.monotonic() - start
+        seconds = max(1.0, seconds)
+        n_read = n_bytes - receiver.unsent_bytes()
+        return n_read / seconds

@@ -64,6 +64,8 @@ _CHECKED_NUMBERS = 1 << 24
 
 # Bytes; the limit of the safetensors library.
 _MAX_HEADER_BYTES = 100_000_000
+# Of JSON that is read from files; text with as many commas counts, too.
+MAX_JSON_VALUES = 4_000_000
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, str]:
@@ -183,7 +185,7 @@ class ArrayFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             self._status = os.fstat(file.fileno())
             if self._status.st_size < _LENGTH_BYTES:
                 raise damaged(path, "it ends before its header")
@@ -220,7 +222,7 @@ class ArrayFile:
         They are read and not mapped, so that changes of the file do not affect them.
         """
         copies: Arrays = {}
-        with self.path.open("rb", buffering=0) as file:
+        with open_regular(self.path) as file:
             self.check(file)
             for name in names:
                 array = self.arrays[name]
@@ -312,7 +314,12 @@ def _entry(path: Path, name: str, description: Any) -> _Entry:
 
 
 def parse_json(path: Path, text: bytes, what: str = "it") -> Any:
-    """Parse JSON that is not trusted; numbers are finite."""
+    """Parse JSON that is not trusted; numbers are finite.
+
+    A value takes up to a hundred bytes of memory, however short it is in the file.
+    """
+    if max_json_values(text) > MAX_JSON_VALUES:
+        raise damaged(path, f"{what} has more than {MAX_JSON_VALUES:,} values")
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is not JSON")
@@ -323,14 +330,19 @@ def parse_json(path: Path, text: bytes, what: str = "it") -> Any:
         raise damaged(path, f"{what} is not JSON") from cause
 
 
+def max_json_values(text: bytes) -> int:
+    """Return a number that the values of JSON do not exceed, without parsing it."""
+    return 1 + text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
 def damaged(path: Path, finding: str) -> StorageError:
     """The error for a file that is not as it was written; callers add what to do."""
     return StorageError(f"{path} is damaged: {finding}")
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file."""
-    with path.open("rb") as file:
+    """The SHA-256 of a regular file."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

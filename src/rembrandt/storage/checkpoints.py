@@ -63,20 +63,20 @@ _UNUSABLE = (
 
 
 class Checkpoints:
-    """Where a fit keeps its finished stages; this one keeps nothing, so every stage is computed."""
+    """Where a fit keeps its finished stages; this one keeps nothing, so every stage is computed.
+
+    A fit loads each stage, and computes and saves it where there is none.
+    """
 
     def begin(self, fit: Fingerprint) -> None:
         """Start a fit; checkpoints of another fit are refused."""
 
-    def stage(
-        self,
-        name: str,
-        compute: Callable[[], T],
-        pack: Callable[[T], State],
-        unpack: Callable[..., T],
-    ) -> T:
-        """Return ``compute()``, or ``unpack(arrays, facts)`` of a result that was saved before."""
-        return compute()
+    def load(self, name: str, unpack: Callable[..., T]) -> T | None:
+        """Return ``unpack(arrays, facts)`` of a finished stage; None if it was not saved."""
+        return None
+
+    def save(self, name: str, pack: Callable[[], State]) -> None:
+        """Save the arrays and facts of a stage that is finished."""
 
     def last(self, name: str) -> State | None:
         """The last saved step of a stage."""
@@ -193,18 +193,10 @@ class CheckpointFolder(Checkpoints):
         for unnamed in self.folder.glob(f"*{_UNNAMED}"):
             unnamed.unlink()
 
-    def stage(
-        self,
-        name: str,
-        compute: Callable[[], T],
-        pack: Callable[[T], State],
-        unpack: Callable[..., T],
-    ) -> T:
+    def load(self, name: str, unpack: Callable[..., T]) -> T | None:
         saved = self._last_usable(name)
         if saved is None:
-            result = compute()
-            self._done[name] = self._write(name, 1, pack(result))
-            return result
+            return None
         try:
             arrays, facts = saved.read()
             result = unpack(arrays, facts)
@@ -215,6 +207,9 @@ class CheckpointFolder(Checkpoints):
             ) from error
         self._done[name] = saved.sha256
         return result
+
+    def save(self, name: str, pack: Callable[[], State]) -> None:
+        self._done[name] = self._write(name, 1, pack())
 
     def last(self, name: str) -> State | None:
         saved = self._last_usable(name)
@@ -346,14 +341,11 @@ class NamedCheckpoints(Checkpoints):
     checkpoints: Checkpoints
     prefix: str
 
-    def stage(
-        self,
-        name: str,
-        compute: Callable[[], T],
-        pack: Callable[[T], State],
-        unpack: Callable[..., T],
-    ) -> T:
-        return self.checkpoints.stage(f"{self.prefix}-{name}", compute, pack, unpack)
+    def load(self, name: str, unpack: Callable[..., T]) -> T | None:
+        return self.checkpoints.load(f"{self.prefix}-{name}", unpack)
+
+    def save(self, name: str, pack: Callable[[], State]) -> None:
+        self.checkpoints.save(f"{self.prefix}-{name}", pack)
 
     def last(self, name: str) -> State | None:
         return self.checkpoints.last(f"{self.prefix}-{name}")

@@ -42,7 +42,7 @@ def test_a_label_moves_towards_its_own_rows():
 
 def test_candidates_that_are_true_or_repeated_are_no_negatives():
     candidates = np.array([[3, 1, 3, 5], [0, 0, -1, 2]], dtype=np.int32)
-    drop_known(candidates, np.array([0, 2, 3]), np.array([1, 4, 2]))
+    drop_known(candidates, np.array([0, 2, 3]), np.array([1, 4, 2], dtype=np.int32))
     assert candidates.tolist() == [[3, -1, -1, 5], [0, -1, -1, -1]]
 
 

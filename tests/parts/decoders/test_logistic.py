@@ -12,7 +12,7 @@ from scipy import sparse
 
 from rembrandt.data.splits import draw_rows
 from rembrandt.engines.backend import CPU
-from rembrandt.engines.descent import NumpyDescent, total_losses
+from rembrandt.engines.descent import Examples, NumpyDescent, total_losses
 from rembrandt.engines.descent import gradient as gradient_of
 from rembrandt.engines.whitening import Whitening
 from rembrandt.features.fourier import draw
@@ -88,9 +88,8 @@ def loss_of(multiclass, logits, Y):
 
 
 def mean_loss(F, Y, Q, multiclass, parts=(slice(None),)):
-    return sum(total_losses(F, Y, np.arange(len(F)), Q, multiclass, np.ones(len(F)), parts)) / len(
-        F
-    )
+    examples = Examples(F, Y, np.ones(len(F)))
+    return sum(total_losses(examples, np.arange(len(F)), Q, multiclass, parts)) / len(F)
 
 
 @settings(max_examples=15, deadline=None)

@@ -122,7 +122,7 @@ def test_labels_take_turns_where_a_device_cannot_hold_them(monkeypatch):
     monkeypatch.setattr(TorchBackend, "available", lambda _: 1000)
     made = []
     real = torch_descent.Shard
-    monkeypatch.setattr(torch_descent, "Shard", lambda *a: made.append(real(*a)) or made[-1])
+    monkeypatch.setattr(torch_descent, "Shard", lambda **a: made.append(real(**a)) or made[-1])
     streamed = logistic(H, Y, ONE, multiclass=False)
     assert len(made) > 1 and made[0].width < C
     assert_allclose(streamed.weights, whole.weights, atol=1e-3)

@@ -84,3 +84,28 @@ def test_the_last_vectors_are_kept_in_memory(encoder, letters, monkeypatch):
     assert letters.n_texts == 0
     encoder.vectors(["a"])
     assert letters.n_texts == 1
+
+
+def test_a_second_fit_encodes_nothing(tmp_path, monkeypatch):
+    """Neither the texts that a part is fitted to, nor those that are held out."""
+    from rembrandt.parts.encoder.text_encoder import NetworkEncoder
+    from tests.encoders import write_encoder
+    from tests.parts.encoder.conftest import WORDS, fitted
+
+    monkeypatch.setenv("REMBRANDT_CACHE", str(tmp_path / "cache"))
+    folder = str(write_encoder(tmp_path / "tiny", WORDS, seed=7))
+    encoded = []
+    compute = NetworkEncoder.compute
+
+    def counted(self, texts, *more):
+        encoded.extend(texts)
+        return compute(self, texts, *more)
+
+    monkeypatch.setattr(NetworkEncoder, "compute", counted)
+    first = fitted(folder)
+    assert len(encoded) == len(set(encoded)) > 0, "a text was encoded twice"
+    encoded.clear()
+    again = fitted(folder)
+    assert encoded == []
+    new = ["blue pear", "a fast bus"]
+    assert_array_equal(again.predict_proba(new), first.predict_proba(new))

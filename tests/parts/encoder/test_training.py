@@ -5,12 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
-from rembrandt.errors import RembrandtError, StorageError
-from rembrandt.parts.encoder.fit import network_of
+from rembrandt.errors import MemoryEstimateError, RembrandtError, StorageError
+from rembrandt.parts.encoder import fit
+from rembrandt.parts.encoder.fit import LOG_ODDS_WITHOUT_EXAMPLES, fit_encoder, network_of
 from rembrandt.parts.encoder.head import names_of_labels, starting_head
 from rembrandt.parts.encoder.memory import training_bytes
+from rembrandt.parts.encoder.settings import EncoderSettings
 from rembrandt.parts.encoder.tokens import Tokenizer, Tokens, training_batches, usual_tokens
+from rembrandt.parts.protocol import Fitting
 from rembrandt.storage.checkpoints import checkpoints_in
 from tests.encoders import texts_of_rows, word_encoder
 from tests.estimators.problems import examples
@@ -18,8 +22,16 @@ from tests.parts.contract import problem
 
 torch = pytest.importorskip("torch", reason="training needs torch")
 training = pytest.importorskip("rembrandt.parts.encoder.training")
+RunningNetwork = pytest.importorskip("rembrandt.parts.encoder.running").RunningNetwork
 
 CPU = torch.device("cpu")
+GPU = pytest.param(
+    torch.device("cuda", 0),
+    id="gpu",
+    marks=pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="no GPU here: torch finds no CUDA device"
+    ),
+)
 RECIPE = training.Recipe(
     max_epochs=3,
     batch_size=32,
@@ -188,3 +200,100 @@ def test_memory_grows_with_what_it_depends_on(network):
     assert 0 < least < training_bytes(network, 100, 8, 16, is_mixed=False)
     for more in ((200, 8, 16), (100, 16, 16), (100, 8, 32)):
         assert training_bytes(network, *more, is_mixed=True) > least
+
+
+def test_labels_without_training_rows_do_not_say_when_to_stop(monkeypatch):
+    """Held-out rows have labels that no other row has: the fit is the same without them."""
+    monkeypatch.setattr(fit, "MOST_EPOCHS", 3)
+    X, Y = problem(0, 90)
+    new_X, new_Y = problem(1, 60)
+    unseen = np.arange(0, Y.shape[1], 3)
+    is_seen = np.ones(Y.shape[1], dtype=Y.dtype)
+    is_seen[unseen] = 0
+    seen_Y = sparse.csr_array(Y * is_seen)
+    seen_Y.eliminate_zeros()
+    seen_new_Y = sparse.csr_array(new_Y * is_seen)
+    seen_new_Y.eliminate_zeros()
+    assert seen_new_Y.nnz < 0.9 * new_Y.nnz
+    # Each label has a word of the texts as its name, by which the encoder would find it at once.
+    names = [f"w{label}" for label in range(Y.shape[1])]
+    data = replace(examples(X, seen_Y), texts=texts_of_rows(X), label_names=names)
+    settings = EncoderSettings(
+        word_encoder(), training="fine-tune", start="names", batch_size=32, learning_rate=2e-3
+    ).with_defaults()
+    parts = []
+    for stopping_Y in (new_Y, seen_new_Y):
+        stopping = replace(examples(new_X, stopping_Y), texts=texts_of_rows(new_X))
+        parts.append(fit_encoder(data, settings, Fitting(stopping=stopping)))
+    first, second = parts
+    assert len(first.fitted.qualities) == 3
+    assert first.fitted == second.fitted
+    for name, array in first.arrays()[0].items():
+        assert_array_equal(array, second.arrays()[0][name], err_msg=name)
+    assert_array_equal(first.scorer.decoder.bias[unseen], LOG_ODDS_WITHOUT_EXAMPLES)
+    assert not first.scorer.decoder.weights[:, unseen].any()
+
+
+def test_a_device_without_memory_says_what_to_do(network, head, monkeypatch):
+    def out_of_memory(run):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(training._Run, "train_epoch", out_of_memory)
+    with pytest.raises(MemoryEstimateError, match="a smaller batch_size"):
+        training.fine_tune(network, head, rows_of(network), RECIPE, CPU)
+
+
+def test_training_in_mixed_precision_is_nearly_that_in_single_precision(network, head, monkeypatch):
+    """What a GPU does, on the CPU: products in bfloat16, and everything else as it is."""
+    rows = rows_of(network)
+    stopping = rows_of(network, seed=1)
+    expected = training.fine_tune(network, head, rows, RECIPE, CPU, stopping)
+    monkeypatch.setattr(
+        training._Run, "_autocast", lambda run: torch.autocast("cpu", dtype=torch.bfloat16)
+    )
+    mixed = training.fine_tune(network, head, rows, RECIPE, CPU, stopping)
+    assert mixed.losses != expected.losses
+    assert_allclose(mixed.losses, expected.losses, rtol=0.02)
+    assert_allclose(mixed.qualities, expected.qualities, atol=0.1)
+
+
+@pytest.mark.parametrize("device", [GPU])
+def test_a_gpu_trains_as_the_cpu_does(network, head, device):
+    rows = rows_of(network)
+    stopping = rows_of(network, seed=1)
+    expected = training.fine_tune(network, head, rows, RECIPE, CPU, stopping)
+    on_device = training.fine_tune(network, head, rows, RECIPE, device, stopping)
+    # Dropped dimensions are others.
+    assert_allclose(on_device.losses, expected.losses, rtol=0.05)
+    assert_allclose(on_device.qualities, expected.qualities, atol=0.15)
+
+
+@pytest.mark.parametrize("device", [GPU])
+def test_a_fit_on_a_gpu_is_resumed(network, head, tmp_path, monkeypatch, device):
+    rows = rows_of(network)
+    expected = training.fine_tune(network, head, rows, RECIPE, device)
+    train_epoch = training._Run.train_epoch
+
+    def killed(run):
+        if run.epoch == 2:
+            raise KeyboardInterrupt
+        return train_epoch(run)
+
+    with checkpoints_in(tmp_path, overhead=1e9) as checkpoints:
+        checkpoints.begin({"fit": 1})
+        monkeypatch.setattr(training._Run, "train_epoch", killed)
+        with pytest.raises(KeyboardInterrupt):
+            training.fine_tune(network, head, rows, RECIPE, device, checkpoints=checkpoints)
+        monkeypatch.setattr(training._Run, "train_epoch", train_epoch)
+        again = training.fine_tune(network, head, rows, RECIPE, device, checkpoints=checkpoints)
+    assert again.epochs == expected.epochs
+    # As far as the device repeats its own sums.
+    assert_allclose(again.losses, expected.losses, rtol=1e-3)
+    assert_allclose(again.head_weights, expected.head_weights, atol=1e-2)
+
+
+@pytest.mark.parametrize("device", [GPU])
+def test_a_gpu_gives_the_vectors_of_the_cpu(network, device):
+    texts = texts_of_rows(problem(0, 40)[0]).tolist()
+    expected = RunningNetwork(network, "cpu").encode(texts, 16)
+    assert_allclose(RunningNetwork(network, str(device)).encode(texts, 16), expected, atol=1e-4)

@@ -288,12 +288,17 @@ def _explanation(explanation: Explanation) -> dict[str, Any]:
     """Return an explanation in short form."""
     words = [[word, round(value, 5)] for word, value in explanation.top(N_WORDS)]
     segments = [[start, stop, round(value, 5)] for start, stop, value in explanation.segments()]
+    estimates = []
+    for estimate in explanation.document(N_WORDS)["estimates"]:
+        estimated = [[word["word"], round(word["contribution"], 5)] for word in estimate["words"]]
+        estimates.append({"part": estimate["part"], "words": estimated})
     return {
         "log_odds": explanation.log_odds,
         "base": explanation.base,
         "comparison": explanation.comparison,
         "words": words,
         "segments": segments,
+        "estimates": estimates,
     }
 
 

@@ -27,7 +27,8 @@ const counted = (n, noun) => `${count(n)} ${n === 1 ? noun : `${noun}s`}`;
 const times = (n) => (n === 1 ? "once" : `${count(n)} times`);
 const listed = (names) => new Intl.ListFormat("en").format(names);
 const narrow = window.innerWidth < 640;
-const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`;
+const minus = (value) => value.toFixed(3).replace("-", "−");
+const signed = (value) => (Math.abs(value) < 0.0005 ? "0.000" : `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`);
 const seconds = (value) => (value < 90 ? `${value.toFixed(1)} s` : `${(value / 60).toFixed(1)} min`);
 function section(id, short, title, about, ...children) {
   nav.append(make("a", { href: `#${id}` }, short));
@@ -61,7 +62,7 @@ const model = data.model;
 const metric = Object.fromEntries(data.metrics.map((measure) => [measure.name, measure]));
 const noun = model.texts ? "text" : "example";
 const kind = `${noun}s`;
-const partNames = { trees: "label trees", centroids: "label centroids", embedding: "the label embedding" };
+const partNames = { trees: "label trees", centroids: "label centroids", embedding: "the label embedding", names: "the names of labels", encoder: "an encoder" };
 const parts = model.parts.map((name) => partNames[name] ?? name);
 document.getElementById("lead").textContent =
   `A model with ${counted(model.n_labels, "label")}, trained on ${counted(model.n_train, noun)} ` +
@@ -86,8 +87,9 @@ function metricTitle(name) {
   const [family, k] = name.split("@");
   return titles[family] + k;
 }
+const measures = Object.keys(titles).flatMap((family) => data.metrics.filter((measure) => measure.name.startsWith(`${family}@`)));
 function intervals() {
-  const shown = data.metrics;
+  const shown = measures;
   const row = 33;
   const left = 74;
   const width = narrow ? 330 : 520;
@@ -119,7 +121,7 @@ section("measures", "Measures", "Measures",
   make("div", { class: "grid" },
     make("div", { class: "card" }, key(["first", "this model, with its confidence interval"], ["second", "most popular labels"]), intervals()),
     make("div", { class: "card" }, table("Measures", ["measure", "this model", "interval", "most popular"],
-      data.metrics.map((m) => [metricTitle(m.name), percent(m.value, 2), `${percent(m.low, 2)} – ${percent(m.high, 2)}`, percent(m.popular, 2)]), [1, 2, 3]))));
+      measures.map((m) => [metricTitle(m.name), percent(m.value, 2), `${percent(m.low, 2)} – ${percent(m.high, 2)}`, percent(m.popular, 2)]), [1, 2, 3]))));
 
 // --- frequency, calibration, spectrum ---------------------------------------------------------------------------
 function deciles() {
@@ -193,7 +195,7 @@ function spectrumCurve() {
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Spectrum" });
   for (let power = low; power <= high; power += Math.ceil((high - low) / 6)) {
     svg.append(draw("line", { class: "axis", x1: left, x2: width - 14, y1: y(10 ** power), y2: y(10 ** power) }),
-      draw("text", { x: left - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, power >= 0 && power < 6 ? count(10 ** power) : `1e${power}`));
+      draw("text", { x: left - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, power >= -2 && power < 6 ? (10 ** power).toLocaleString("en") : `1e${power}`));
   }
   for (let power = 0; power <= widest; power += 1) svg.append(draw("text", { x: x(10 ** power), y: height - 20, "text-anchor": "middle" }, count(10 ** power)));
   const points = ranks.map((r, i) => [r, values[i]]).filter(([, value]) => value > 0).map(([r, value]) => `${x(r)},${y(value)}`);
@@ -216,6 +218,7 @@ section("shape", "Calibration", data.spectrum ? "Calibration and spectrum" : "Ca
       make("p", { class: "sum" }, `Importance of each dimension of the ${data.spectrum.method} embedding. The rank is ${count(data.spectrum.values.length)}${data.spectrum.reason ? `: ${data.spectrum.reason}` : ""}.`)) : null));
 
 // --- the map of labels ---------------------------------------------------------------------------------------------
+const AROUND = 20; // labels that are in view around one that is searched for
 function labelMap(map) {
   const n = map.names.length;
   const [left, right, top, bottom] = [map.x, map.y].flatMap((values) => [Math.min(...values), Math.max(...values)]);
@@ -233,7 +236,7 @@ function labelMap(map) {
       make("button", { type: "button", "aria-label": "Zoom in", onclick: () => zoomBy(1.5) }, "+"),
       make("button", { type: "button", "aria-label": "Zoom out", onclick: () => zoomBy(1 / 1.5) }, "−"),
       make("button", { type: "button", onclick: () => { chosen = -1; say(-1); home(); paint(); } }, "All")),
-    make("div", { class: "mapfoot" }, "recall 0 %", ramp, "recall 100 %; grey: not in the test data"));
+    make("div", { class: "mapfoot" }, "recall\u00a00\u00a0%", ramp, "100\u00a0%; grey: not in the test data"));
   const dot = map.counts.map((value) => 1.1 + 0.75 * Math.log10(1 + value));
   let scale = 1;
   let shiftX = 0;
@@ -276,7 +279,8 @@ function labelMap(map) {
     const colours = palette();
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.clearRect(0, 0, wide, high);
-    const near = Math.sqrt(Math.max(1, scale * side / high));
+    const room = scale * side / Math.sqrt(n); // pixels between two labels, if they were on a grid
+    const near = Math.max(Math.sqrt(Math.max(1, scale * side / high)), Math.min(2.2, room / 40));
     const inside = [];
     pen.globalAlpha = 0.85;
     for (let i = n - 1; i >= 0; i -= 1) {
@@ -359,6 +363,11 @@ function labelMap(map) {
     tip.replaceChildren(make("strong", {}, map.names[i]),
       make("div", { class: "soft" }, counted(map.counts[i], "training example") + (map.recall[i] === null ? "" : ` · recall ${percent(map.recall[i], 0)}`)),
       make("div", {}, map.neighbours[i].length ? `Nearest: ${map.neighbours[i].map((j) => map.names[j]).join("; ")}` : ""));
+    if (narrow) { // below the map, where it hides the fewest labels
+      tip.style.left = "8px";
+      tip.style.top = `${canvas.clientHeight - tip.offsetHeight - 48}px`;
+      return;
+    }
     const x = screenX(i);
     const y = screenY(i);
     tip.style.left = `${Math.max(8, Math.min(x + 16, canvas.clientWidth - tip.offsetWidth - 8))}px`;
@@ -366,7 +375,10 @@ function labelMap(map) {
   }
   function go(i) {
     chosen = i;
-    scale = Math.max(scale, 9 * Math.min(canvas.clientWidth, canvas.clientHeight) / side);
+    const distances = mapX.map((x, j) => Math.hypot(x - mapX[i], mapY[j] - mapY[i])).sort((a, b) => a - b);
+    const reach = distances[Math.min(AROUND, n - 1)] || side;
+    const size = Math.min(canvas.clientWidth, canvas.clientHeight);
+    scale = Math.max(size / side, Math.min(Math.max(scale, 9 * size / side), 0.46 * size / reach));
     shiftX = canvas.clientWidth / 2 - mapX[i] * scale;
     shiftY = canvas.clientHeight / 2 - mapY[i] * scale;
     list.replaceChildren();
@@ -474,10 +486,12 @@ function explained(example) {
       words.append(characters.slice(at).join(""));
     }
     const listed = prediction.words.reduce((total, [, value]) => total + value, 0);
-    sum.replaceChildren("Log-odds ", make("b", {}, prediction.log_odds.toFixed(3)), ` = ${prediction.base.toFixed(3)} for an empty text`,
-      ...prediction.words.flatMap(([word, value]) => [" ", make("b", {}, word), ` ${signed(value)}`]),
-      ` and ${signed(prediction.log_odds - prediction.base - prediction.comparison - listed)} for all other words,`,
-      ` and ${signed(prediction.comparison)} for the comparison with other labels`);
+    sum.replaceChildren("Log-odds ", make("b", {}, minus(prediction.log_odds)), ` = ${minus(prediction.base)} for an empty text`,
+      ...prediction.words.flatMap(([word, value]) => [", ", make("b", {}, word), `\u00a0${signed(value)}`]),
+      `, ${signed(prediction.log_odds - prediction.base - prediction.comparison - listed)} for all other words`,
+      ` and ${signed(prediction.comparison)} for the comparison with other labels.`,
+      ...prediction.estimates.map(({ part, words: estimated }) => make("div", { class: "estimated" }, `Estimates for the ${part}, by leaving a word out, which do not add up:`,
+        ...estimated.flatMap(([word, value], i) => [i ? ", " : " ", make("b", {}, word), ` ${signed(value)}`]))));
   }
   if (example.predictions.length) show(example.predictions[0]);
   redraws.push(() => { const on = buttons.findIndex((button) => button.getAttribute("aria-pressed") === "true"); if (on >= 0) show(example.predictions[on]); });
@@ -499,7 +513,7 @@ function formatted(value) {
 function flat(settings, prefix = "") {
   return Object.entries(settings).flatMap(([name, value]) =>
     value !== null && typeof value === "object" && !Array.isArray(value)
-      ? flat(value, `${prefix}${name}, `) : [[(prefix + name).replaceAll("_", " "), formatted(value)]]);
+      ? flat(value, name === "settings" ? prefix : `${prefix}${name}, `) : [[(prefix + name).replaceAll("_", " "), formatted(value)]]);
 }
 // The candidates, with the columns in which they differ.
 function candidates(trials) {
@@ -510,7 +524,7 @@ function candidates(trials) {
     .sort((a, b) => first(a) - first(b));
   return table("Candidates", names, rows.map((row) => Object.assign(names.map((name) => row[name] ?? ""), { strong: row.outcome === "chosen" })));
 }
-section("settings", "Settings", "Settings", [...data.about, data.fit_seconds ? `Training took ${seconds(data.fit_seconds)}.` : ""].join(" "),
+section("settings", "Settings", "Settings", [...data.about, data.fit_seconds ? `Training took ${seconds(data.fit_seconds)}.` : ""].join(" ").replaceAll(" %", "\u00a0%"),
   make("div", { class: "card" }, table("Settings", ["setting", "value"], flat(data.settings))),
   ...(data.selection.length ? [make("div", { class: "card" }, make("h3", {}, "Candidates on held-out training data"), make("p", { class: "sum" }, "Those in bold are part of the model."), candidates(data.selection))] : []),
   ...(data.notes.length ? [make("div", { class: "card" }, make("h3", {}, "Notes on the test data"), ...data.notes.map((note) => make("p", { class: "sum" }, note)))] : []));

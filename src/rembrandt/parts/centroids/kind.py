@@ -27,27 +27,38 @@ class CentroidsKind(PartKind):
 
     def work(self, settings: CentroidSettings, data: Examples) -> Work:
         """See `PartKind`. Each entry of an example is added to the sums of its labels."""
-        return Work(sparse=data.X.nnz * data.Y.nnz / data.n)
+        labels_per_row = data.Y.nnz / data.n
+        return Work(sparse=data.X.nnz * labels_per_row)
 
     def shape(self, shape: Shape, settings: CentroidSettings, data: Examples) -> Shape:
         # The sums are bounded, and small next to the data.
         return shape
 
     def fit(self, data: Examples, settings: CentroidSettings, fitting: Fitting) -> Centroids:
-        def compute() -> Centroids:
-            sums = label_sums(data.X, data.Y, data.weights, fitting.report)
-            directions = LabelSums.of(sums, N_ENTRIES)
-            return Centroids(directions.centroids, directions.lengths)
-
-        return fitting.checkpoints.stage(
-            "centroids", compute, Centroids.arrays, Centroids.from_arrays
+        saved = fitting.checkpoints.load("centroids", Centroids.from_arrays)
+        if saved is not None:
+            return saved
+        sums = label_sums(
+            data.X,
+            data.Y,
+            data.weights,
+            fitting.report,
         )
+        directions = LabelSums.of(sums, N_ENTRIES)
+        part = Centroids(directions.centroids, directions.lengths)
+        fitting.checkpoints.save("centroids", part.arrays)
+        return part
 
     def update(self, part: Centroids, update: Update) -> Updated:
         before = LabelSums(part.centroids, part.lengths)
         examples = update.examples
-        after = before.with_examples(examples.X, examples.Y, examples.weights)
-        return Updated(Centroids(after.centroids, after.lengths), [])
+        after = before.with_examples(
+            examples.X,
+            examples.Y,
+            examples.weights,
+        )
+        centroids = Centroids(after.centroids, after.lengths)
+        return Updated(centroids, [])
 
     def choices(self, settings: CentroidSettings, data: Examples) -> list[Choice]:
         return []

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from rembrandt.data.arrays import move_columns
 from rembrandt.linalg import Array
-from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.blocks import for_each_span
 from rembrandt.linalg.inverted import add_lists, add_products, csr_arrays
 from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.linalg.sparse import (
@@ -22,7 +22,7 @@ from rembrandt.linalg.sparse import (
     select_entries,
     unit_rows,
 )
-from rembrandt.linalg.threads import Workspace, for_each
+from rembrandt.linalg.threads import Workspace
 from rembrandt.parts.contributions import Contributions
 from rembrandt.parts.protocol import Facts, Labels, Part
 from rembrandt.storage.arrays import Arrays, checked, pack_csr, unpack_csr
@@ -73,49 +73,58 @@ class Centroids(Part):
         """Return the labels with the largest cosines; of many labels, nearly all of them."""
         if self.n_labels < MANY_LABELS:
             return self._search(rows, k)
-        candidates, _ = self._search(heavy_entries(rows), CANDIDATES_PER_LABEL * k)
-        labels, scores = rank(candidates, self.at(rows, candidates))
+        heavy = heavy_entries(rows)
+        n_candidates = CANDIDATES_PER_LABEL * k
+        candidates, _ = self._search(heavy, n_candidates)
+        cosines = self.at(rows, candidates)
+        labels, scores = rank(candidates, cosines)
         return labels[:, :k], scores[:, :k]
 
     def _search(self, rows: sparse.csr_array, k: int) -> tuple[Labels, Array]:
-        lists = csr_arrays(self._by_feature)
+        """Return the labels with the largest of all cosines."""
         n = rows.shape[0]
+        X = csr_arrays(rows)
+        lists = csr_arrays(self._by_feature)
         best = np.full((n, k), -1, dtype=np.int64)
         scores = np.full((n, k), -np.inf, dtype=np.float32)
 
         def fill(span: slice) -> None:
-            cosines = np.zeros((span.stop - span.start, self.n_labels), dtype=np.float32)
-            add_lists(csr_arrays(rows), span.start, lists, cosines)
+            shape = (span.stop - span.start, self.n_labels)
+            cosines = np.zeros(shape, dtype=np.float32)
+            add_lists(X, span.start, lists, cosines)
             best[span], scores[span] = top_k(cosines, k)
 
-        step = max(1, min(CALL_ROWS, CALL_COSINES // self.n_labels))
-        for_each(fill, ((span,) for span in spans(n, step)))
+        affordable = CALL_COSINES // self.n_labels
+        step = max(1, min(CALL_ROWS, affordable))
+        for_each_span(fill, n, step)
         return best, scores
 
     def at(self, rows: sparse.csr_array, labels: Labels) -> Array:
-        out = np.where(labels < 0, np.float32(-np.inf), np.float32(0))
-        space = Workspace(lambda: np.zeros(self.n_features, dtype=np.float32))
+        n = rows.shape[0]
+        X = csr_arrays(rows)
         centroids = csr_arrays(self.centroids)
         labels = np.ascontiguousarray(labels)
+        cosines = np.where(labels < 0, np.float32(-np.inf), np.float32(0))
+        space = Workspace(lambda: np.zeros(self.n_features, dtype=np.float32))
 
         def fill(span: slice) -> None:
             with space.borrowed() as dense:
-                add_products(
-                    csr_arrays(rows), span.start, labels[span], centroids, dense, out[span]
-                )
+                add_products(X, span.start, labels[span], centroids, dense, cosines[span])
 
-        for_each(fill, ((span,) for span in spans(rows.shape[0], CALL_ROWS)))
-        return out
+        for_each_span(fill, n, CALL_ROWS)
+        return cosines
 
     def every(self, rows: sparse.csr_array) -> Array:
         """See `Part`. Cosines are computed by inverted lists."""
-        cosines = np.zeros((rows.shape[0], self.n_labels), dtype=np.float32)
+        n = rows.shape[0]
+        X = csr_arrays(rows)
         lists = csr_arrays(self._by_feature)
+        cosines = np.zeros((n, self.n_labels), dtype=np.float32)
 
         def add(span: slice) -> None:
-            add_lists(csr_arrays(rows), span.start, lists, cosines[span])
+            add_lists(X, span.start, lists, cosines[span])
 
-        for_each(add, ((span,) for span in spans(rows.shape[0], CALL_ROWS)))
+        for_each_span(add, n, CALL_ROWS)
         return cosines
 
     def label_weights(self) -> sparse.csr_array:
@@ -125,20 +134,26 @@ class Centroids(Part):
         return self.centroids
 
     def with_columns(self, columns: NDArray[np.int64], n_features: int) -> "Centroids":
-        return replace(self, centroids=move_columns(self.centroids, columns, n_features))
+        centroids = move_columns(self.centroids, columns, n_features)
+        return replace(self, centroids=centroids)
 
     def explain(self, row: sparse.csr_array, labels: Labels) -> Contributions:
         unit = unit_rows(row).astype(np.float64)
         weights = self.centroids[labels][:, unit.indices].toarray().T
-        return Contributions(np.zeros(len(labels)), weights * unit.data[:, None])
+        base = np.zeros(len(labels))
+        values = weights * unit.data[:, None]
+        return Contributions(base, values)
 
     def arrays(self) -> tuple[Arrays, Facts]:
-        return pack_csr("centroids", self.centroids) | {"lengths": self.lengths}, {}
+        arrays = pack_csr("centroids", self.centroids)
+        arrays["lengths"] = self.lengths
+        return arrays, {}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: Facts) -> "Centroids":
         centroids = unpack_csr("centroids", arrays)
-        lengths = checked("lengths", arrays, centroids.shape[:1], "f", 0)
+        n_labels, _ = centroids.shape
+        lengths = checked("lengths", arrays, (n_labels,), "f", 0)
         return cls(centroids, lengths)
 
 
@@ -146,5 +161,7 @@ def heavy_entries(A: sparse.csr_array, share: float = HEAVY_SHARE) -> sparse.csr
     """Keep the entries whose square is at least this share of the mean square in their row."""
     sizes = np.diff(A.indptr)
     squares = A.data.astype(np.float64) ** 2
-    limits = share * row_sums_of_squares(A) / np.maximum(sizes, 1)
-    return select_entries(A, squares >= np.repeat(limits, sizes))
+    sums = row_sums_of_squares(A)
+    limits = share * sums / np.maximum(sizes, 1)
+    is_heavy = squares >= np.repeat(limits, sizes)
+    return select_entries(A, is_heavy)

@@ -30,10 +30,17 @@ def explain_decoder(
     """Return what each stored entry of ``row`` (1 × d) adds to the decoder's score ``φ(xW) Q + b``
     of ``labels``.
     """
-    empty = as_numpy(projection[-1]).astype(np.float64)
-    added = row.data[:, None] * as_numpy(projection[row.indices]).astype(np.float64)
-    base, directions = _directions(decoder, empty, added.sum(axis=0), labels)
-    return Contributions(base + as_numpy(decoder.bias[labels]), added @ directions)
+    empty = _in_float64(projection[-1])
+    directions_of_features = _in_float64(projection[row.indices])
+    added = row.data[:, None] * directions_of_features
+    change = added.sum(axis=0)
+    scores_of_empty, directions = _directions(decoder, empty, change, labels)
+    bias = as_numpy(decoder.bias[labels])
+    return Contributions(scores_of_empty + bias, added @ directions)
+
+
+def _in_float64(block: Block) -> Array:
+    return as_numpy(block).astype(np.float64)
 
 
 def _directions(
@@ -44,18 +51,24 @@ def _directions(
 
     ``empty`` and ``change`` are the empty row in the embedding and what the row adds to it.
     """
-    Q = as_numpy(decoder.weights[:, labels]).astype(np.float64)
-    if decoder.fourier is None:
+    Q = _in_float64(decoder.weights[:, labels])
+    fourier = decoder.fourier
+    if fourier is None:
         return empty @ Q, Q
-    frequencies = as_numpy(decoder.fourier.frequencies)  # large, so they keep their precision
+    frequencies = as_numpy(fourier.frequencies)  # large, so they keep their precision
+    offsets = as_numpy(fourier.offsets)
     single = frequencies.dtype
-    start = empty.astype(single) @ frequencies + as_numpy(decoder.fourier.offsets)
+    n_cosines = len(offsets)
+    q_cos = Q[:n_cosines]
+    q_lin = fourier.linear * Q[n_cosines:]
+    start = empty.astype(single) @ frequencies + offsets
     half = change.astype(single) @ frequencies / 2
+    # The mean slope of the cosine from ``start`` to ``start + 2 half``.
     slopes = -np.sin(start + half) * np.sinc(half / np.pi)
-    cosines = Q[: len(start)]
-    linear = decoder.fourier.linear * Q[len(start) :]
-    directions = frequencies @ (slopes[:, None] * cosines).astype(single) + linear
-    return np.cos(start) @ cosines + empty @ linear, directions
+    sloping = slopes[:, None] * q_cos
+    directions = frequencies @ sloping.astype(single) + q_lin
+    scores = np.cos(start) @ q_cos + empty @ q_lin
+    return scores, directions
 
 
 def as_probability(logits: Contributions, full: Array, softmax: bool) -> Contributions:
@@ -67,9 +80,12 @@ def as_probability(logits: Contributions, full: Array, softmax: bool) -> Contrib
     """
     change = logits.values.sum(axis=0)
     if softmax:
-        empty = np.exp(np.log(np.maximum(full, SMALLEST_PROBABILITY)) - change)
+        log_full = np.log(np.maximum(full, SMALLEST_PROBABILITY))
+        empty = np.exp(log_full - change)
         derivative = full
     else:
-        empty = 1 / (1 + np.exp(-np.clip(logits.base, -LARGEST_LOGIT, LARGEST_LOGIT)))
+        clipped = np.clip(logits.base, -LARGEST_LOGIT, LARGEST_LOGIT)
+        empty = 1 / (1 + np.exp(-clipped))
         derivative = full * (1 - full)
-    return Contributions(empty, logits.values * secant(empty, full, change, derivative))
+    slope = secant(empty, full, change, derivative)
+    return Contributions(empty, logits.values * slope)

@@ -137,28 +137,26 @@ def fit_embedding(data: Examples, settings: EmbeddingSettings, fitting: Fitting)
         data = replace(data, X=data.X.normalized())
     stopping, embedded_examples = hold_out(data, settings, fitting.seed)
 
-    def compute_embedding() -> Embedded:
-        return embed_labels(
-            embedded_examples, settings, fitting.seed, backend, fitting.report
-        ).contiguous()
-
     def unpack_embedding(arrays: Arrays, facts: Facts) -> Embedded:
         return Embedded.from_arrays(arrays, facts, backend, data.n, data.n_labels)
 
-    embedded = fitting.shared.get(
-        "embedding",
-        _embedding_key(settings),
-        lambda: fitting.checkpoints.stage(
-            "embedding", compute_embedding, Embedded.arrays, unpack_embedding
-        ),
-    )
+    checkpoints = fitting.checkpoints
+    embedding_key = _embedding_key(settings)
+    embedded: Embedded | None = fitting.shared.get("embedding", embedding_key)
+    if embedded is None:
+        embedded = checkpoints.load("embedding", unpack_embedding)
+        if embedded is None:
+            embedded = embed_labels(
+                embedded_examples, settings, fitting.seed, backend, fitting.report
+            )
+            embedded = embedded.contiguous()
+            checkpoints.save("embedding", embedded.arrays)
+        fitting.shared.keep("embedding", embedding_key, embedded)
     # Rows are projected again after a restart: that costs no more than reading them from a file.
-    decoder = fitting.checkpoints.stage(
-        "decoder",
-        lambda: fit_decoder(embedded, data, settings, fitting, stopping),
-        Decoder.arrays,
-        Decoder.from_arrays,
-    )
+    decoder = checkpoints.load("decoder", Decoder.from_arrays)
+    if decoder is None:
+        decoder = fit_decoder(embedded, data, settings, fitting, stopping)
+        checkpoints.save("decoder", decoder.arrays)
     moments = None
     if settings.growable:
         with backend.session():
@@ -290,11 +288,11 @@ def fit_decoder(
         return fit_transpose(embedding.back, embedding.unreached_means())
     with backend.session():
         if settings.decoder in ("ridge", "discriminant"):
-            statistics = fitting.shared.get(
-                "statistics",
-                _statistics_key(settings),
-                lambda: _statistics(embedded, data, settings, fitting),
-            )
+            key = _statistics_key(settings)
+            statistics = fitting.shared.get("statistics", key)
+            if statistics is None:
+                statistics = _statistics(embedded, data, settings, fitting)
+                fitting.shared.keep("statistics", key, statistics)
             return closed_form(statistics, settings, data.multiclass)
         H = leave_out(embedded, embedded.project(data.X, backend), data, settings, backend)
         if settings.decoder == "candidates":

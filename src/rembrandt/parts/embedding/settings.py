@@ -39,7 +39,8 @@ class EmbeddingSettings(PartSettings):
         "auto",
         words=AUTO,
         help="Rank of the embedding.",
-        note="`auto` is 300, in the preset `fast` 100, or all directions where there are fewer.",
+        note="`auto` is 100 in the preset `fast`, 150 in `balanced` and 300 in `best`, or all "
+        "directions where there are fewer.",
         panel="Model",
         is_parameter=True,
     )
@@ -66,9 +67,11 @@ class EmbeddingSettings(PartSettings):
         "auto",
         words=AUTO,
         help="From the embedding to labels.",
-        note="`auto` is `ridge`. `transpose` for the smallest model, `logistic` for Algorithm 3 of "
-        "the paper, `candidates` for a logistic decoder of the labels that trees and centroids "
-        "propose, which costs examples × candidates instead of examples × labels.",
+        note="`auto` is `ridge`, or `candidates` where features are sparse, other parts list "
+        "labels and the preset does not allow a kernel. `transpose` for the smallest model, "
+        "`logistic` for Algorithm 3 of the paper, `candidates` for a logistic decoder of the "
+        "labels that trees and centroids propose, which costs examples × candidates instead of "
+        "examples × labels.",
         panel="Model",
         is_parameter=True,
     )
@@ -173,8 +176,8 @@ class EmbeddingSettings(PartSettings):
         words=AUTO,
         help="Search all labels for the best.",
         note="Otherwise the embedding scores the labels that other parts list, which is much "
-        "faster with many labels. `auto` searches where that takes at most a few milliseconds "
-        "for each example.",
+        "faster with many labels. `auto` searches where that takes at most a millisecond for each "
+        "example, or three with dense features.",
     )
     n_oversamples: int = declare(
         WholeNumber(0), 20, help="Additional columns of the randomized eigensolver."

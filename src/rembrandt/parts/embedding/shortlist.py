@@ -17,11 +17,11 @@ import numpy as np
 from rembrandt import memory
 from rembrandt.errors import MemoryEstimateError, ModelError
 from rembrandt.linalg import Array
-from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.blocks import for_each_span, spans
 from rembrandt.linalg.cluster_search import choose_clusters, merge_best
 from rembrandt.linalg.kmeans import cluster_means, kmeans
 from rembrandt.linalg.ranking import rank
-from rembrandt.linalg.threads import for_each, n_threads, own_threads
+from rembrandt.linalg.threads import n_threads, own_threads
 from rembrandt.parts.embedding.decoders.decoder import Decoder
 from rembrandt.progress import Report, silent
 
@@ -30,6 +30,8 @@ from rembrandt.progress import Report, silent
 SEARCHED_BLOCK_ROWS = 2048
 # Columns copied at a time, so that both layouts stay in the cache.
 COPIED_BLOCK_COLUMNS = 4096
+# Clusters over the square root of the number of labels.
+CLUSTERS_PER_ROOT = 4.6
 # Labels that a row scores by default, at least.
 FEWEST_SCORED_LABELS = 1000
 # Of more labels than that, one in this many.
@@ -65,15 +67,23 @@ class Shortlist:
     def layout(self) -> "_Layout":
         joined = joined_columns(self.decoder)
         sizes = np.bincount(self.clusters)
+        divisors = np.maximum(sizes, 1)
         centres = cluster_means(joined, self.clusters)
-        squares = np.einsum("ij,ij->i", joined, joined).astype(np.float64)
+        squares = _squared_lengths(joined).astype(np.float64)
         # The variance is the mean square minus the square of the mean.
-        mean_squares = np.bincount(self.clusters, squares) / np.maximum(sizes, 1)
-        spread = mean_squares - np.einsum("ij,ij->i", centres, centres)
-        reach = np.sqrt(np.maximum(spread, 0) * 2 * np.log(np.maximum(sizes, 1)) / joined.shape[1])
+        mean_squares = np.bincount(self.clusters, squares) / divisors
+        spread = np.maximum(mean_squares - _squared_lengths(centres), 0)
+        n_dimensions = joined.shape[1]
+        reach = np.sqrt(spread * 2 * np.log(divisors) / n_dimensions)
         labels = np.argsort(self.clusters, kind="stable")
-        bounds = np.concatenate([[0], np.cumsum(sizes)])
-        return _Layout(labels, bounds, joined[labels], centres, reach.astype(joined.dtype))
+        ends = np.cumsum(sizes)
+        return _Layout(
+            labels=labels,
+            bounds=np.concatenate([[0], ends]),
+            columns=joined[labels],
+            centres=centres,
+            reach=reach.astype(joined.dtype),
+        )
 
     def top_k(self, Phi: Array, k: int, n_scored: int) -> tuple[Array, Array]:
         """Return the ``k`` best of at least ``n_scored`` labels of each row and their scores, best
@@ -82,15 +92,17 @@ class Shortlist:
         Where there are fewer than ``k``, the label is -1 and the score -inf.
         """
         layout = self.layout
-        best = np.full((len(Phi), k), -1, dtype=np.int64)
-        scores = np.full((len(Phi), k), -np.inf, dtype=Phi.dtype)
+        n_rows = len(Phi)
+        best = np.full((n_rows, k), -1, dtype=np.int64)
+        scores = np.full((n_rows, k), -np.inf, dtype=Phi.dtype)
 
         def search(rows: slice) -> None:
             layout.search(Phi[rows], best[rows], scores[rows], n_scored)
 
-        step = max(1, min(SEARCHED_BLOCK_ROWS, -(-len(Phi) // n_threads())))
+        rows_of_thread = math.ceil(n_rows / n_threads())
+        step = max(1, min(SEARCHED_BLOCK_ROWS, rows_of_thread))
         with own_threads():
-            for_each(search, [(rows,) for rows in spans(len(Phi), step)])
+            for_each_span(search, n_rows, step)
         return rank(best, scores)
 
 
@@ -107,21 +119,28 @@ class _Layout:
 
     def search(self, Phi: Array, best: Array, scores: Array, n_scored: int) -> None:
         """Fill ``best`` and ``scores``, cluster by cluster."""
+        lengths = np.linalg.norm(Phi, axis=1, keepdims=True)
         expected = Phi @ self.centres[:, :-1].T
         expected += self.centres[:, -1]
-        expected += np.linalg.norm(Phi, axis=1, keepdims=True) * self.reach
+        expected += lengths * self.reach
         sizes = np.diff(self.bounds)
         visits = np.zeros(expected.shape, dtype=np.bool_)
         heap = np.empty(len(sizes), dtype=np.int64)
         choose_clusters(expected, sizes, n_scored, heap, visits)
         visitors = np.ascontiguousarray(visits.T)
-        for cluster in np.flatnonzero(visitors.any(axis=1)):
+        visited = np.flatnonzero(visitors.any(axis=1))
+        for cluster in visited:
             rows = np.flatnonzero(visitors[cluster])
             at = slice(self.bounds[cluster], self.bounds[cluster + 1])
-            columns = self.columns[at]
-            merge_best(
-                Phi[rows] @ columns[:, :-1].T, columns[:, -1], self.labels[at], rows, best, scores
-            )
+            labels = self.labels[at]
+            weights = self.columns[at, :-1]
+            bias = self.columns[at, -1]
+            products = Phi[rows] @ weights.T
+            merge_best(products, bias, labels, rows, best, scores)
+
+
+def _squared_lengths(rows: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def joined_columns(decoder: Decoder) -> Array:
@@ -134,8 +153,9 @@ def joined_columns(decoder: Decoder) -> Array:
             "n_components"
         )
     weights = decoder.weights
-    joined = np.empty((weights.shape[1], weights.shape[0] + 1), dtype=weights.dtype)
-    for labels in spans(len(joined), COPIED_BLOCK_COLUMNS):
+    D, c = weights.shape
+    joined = np.empty((c, D + 1), dtype=weights.dtype)
+    for labels in spans(c, COPIED_BLOCK_COLUMNS):
         joined[labels, :-1] = weights[:, labels].T
     joined[:, -1] = decoder.bias
     return joined
@@ -145,7 +165,8 @@ def n_clusters(c: int) -> int:
     """Number of clusters for ``c`` labels: a row is compared with all clusters, and with the labels
     of a few.
     """
-    return max(1, min(c, round(4.6 * math.sqrt(c))))
+    n_wanted = round(CLUSTERS_PER_ROOT * math.sqrt(c))
+    return max(1, min(c, n_wanted))
 
 
 def default_size(c: int) -> int:

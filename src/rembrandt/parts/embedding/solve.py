@@ -141,36 +141,28 @@ def embed(
     threads: AbstractContextManager[Any] = nullcontext()
     if max(engine.d, engine.c) <= SINGLE_THREAD_COLUMNS:
         threads = own_threads()
+    stage = f"embedding ({settings.method})"
     with threads:
-        embedding = _embed(engine, settings, seed, rank, report)
+        features = None
+        if settings.method != "pca":
+            features = ridge_solver(engine, settings, seed, report)
+        problem = pose(engine, settings, seed, features, report)
+        report(stage, 0, 2)
+        vectors, sigma = _top_vectors(engine, settings, seed, problem, rank)
+        report(stage, 1, 2)
+        if features is None:
+            embedding = _embed_at_examples(engine, vectors, sigma)
+        else:
+            embedding = _project(engine, settings, seed, problem, features, vectors, sigma, report)
+        embedding = _with_constant_feature(engine, embedding)
+        report(stage, 2, 2)
     if settings.n_components != "auto":
         return embedding
     rank, reason = choose_rank(as_numpy(embedding.sigma))
     return replace(embedding.truncated(rank), rank_reason=reason)
 
 
-def _embed(
-    engine: Engine, settings: EmbeddingSettings, seed: int, rank: int, report: Report
-) -> Embedding:
-    """Search for the vectors, then regress the embedding on the features."""
-    stage = f"embedding ({settings.method})"
-    features = None
-    if settings.method != "pca":
-        features = ridge_solver(engine, settings, seed, report)
-    problem = pose(engine, settings, seed, features, report)
-    report(stage, 0, 2)
-    vectors, sigma = _search(engine, settings, seed, problem, rank)
-    report(stage, 1, 2)
-    if features is None:
-        embedding = _embed_at_examples(engine, vectors, sigma)
-    else:
-        embedding = _project(engine, settings, seed, problem, features, vectors, sigma, report)
-    embedding = _with_constant_feature(engine, embedding)
-    report(stage, 2, 2)
-    return embedding
-
-
-def _search(
+def _top_vectors(
     engine: Engine, settings: EmbeddingSettings, seed: int, problem: Problem, rank: int
 ) -> tuple[Block, Block]:
     """Return the top vectors of the eigenproblem, and their values."""
@@ -245,7 +237,7 @@ def _project(
             f"the regression stopped at a relative residual of {worst.residual:.2g} after "
             f"{iterations} iterations. For a reliable embedding: {worst.remedy}.",
             RembrandtWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     return Embedding(
         V,

@@ -39,11 +39,13 @@ def updated(part: LabelEmbedding, update: Update) -> Updated:
     seen = part.moments
     if seen is None and update.history is not None:
         old_rows = _projected(part, update.history.X)
-        seen = Moments.of(CPU.statistics(old_rows, None, fourier, update.history.weights))
+        old = CPU.statistics(old_rows, None, fourier, update.history.weights)
+        seen = Moments.of(old)
     elif seen is None:
         new = CPU.statistics(H, None, fourier, weights)
         n_train = update.n_train
-        like_new = replace(new, total=float(n_train), gram=new.gram * (n_train / new.total))
+        gram = new.gram * (n_train / new.total)
+        like_new = replace(new, total=float(n_train), gram=gram)
         seen = Moments.of(like_new)
         missed.append(
             "the old examples were taken to be like the new ones in the embedding; with them it "
@@ -56,7 +58,8 @@ def updated(part: LabelEmbedding, update: Update) -> Updated:
     learned = learn_rows(part.decoder, H, Y, seen, strength, weights, update.report)
     decoder = learned.decoder
     if decoder_name != "ridge":
-        decoder = _with_columns(part, learned.embedding, H, Y[:, part.n_labels :], seen, weights)
+        new_labels = Y[:, part.n_labels :]
+        decoder = _with_columns(part, learned.embedding, H, new_labels, seen, weights)
         missed.append(f"the {decoder_name} decoder scores the known labels as before")
     new_vectors = learned.embedding.astype(part.vectors.dtype)
     changed = replace(
@@ -74,12 +77,17 @@ def with_empty_labels(part: LabelEmbedding, n_new: int) -> LabelEmbedding:
     any other.
     """
     old = part.decoder
-    no_weights = np.zeros((old.weights.shape[0], n_new), dtype=old.weights.dtype)
-    least = np.full(n_new, old.bias.min(initial=0), dtype=old.bias.dtype)
+    D = old.weights.shape[0]
+    no_weights = np.zeros((D, n_new), dtype=old.weights.dtype)
+    least = old.bias.min(initial=0)
+    bias = np.full(n_new, least, dtype=old.bias.dtype)
     decoder = replace(
-        old, weights=np.hstack([old.weights, no_weights]), bias=np.append(old.bias, least)
+        old,
+        weights=np.hstack([old.weights, no_weights]),
+        bias=np.append(old.bias, bias),
     )
-    no_vectors = np.zeros((n_new, part.vectors.shape[1]), dtype=part.vectors.dtype)
+    rank = part.vectors.shape[1]
+    no_vectors = np.zeros((n_new, rank), dtype=part.vectors.dtype)
     vectors = np.concatenate([part.vectors, no_vectors])
     return replace(part, decoder=decoder, vectors=vectors, index=None)
 
@@ -107,9 +115,13 @@ def _with_columns(
         added = fit_discriminant(statistics, SHRINKAGE, multiclass=False)
         new_weights = added.weights
         new_bias = added.bias
-    all_weights = np.hstack([old.weights, new_weights.astype(old.weights.dtype)])
-    all_bias = np.append(old.bias, new_bias.astype(old.bias.dtype))
-    return replace(old, weights=all_weights, bias=all_bias)
+    new_weights = new_weights.astype(old.weights.dtype)
+    new_bias = new_bias.astype(old.bias.dtype)
+    return replace(
+        old,
+        weights=np.hstack([old.weights, new_weights]),
+        bias=np.append(old.bias, new_bias),
+    )
 
 
 def _projected(part: LabelEmbedding, X: Rows) -> Block:

@@ -15,7 +15,6 @@ from rembrandt.parts.embedding.decoders.logistic import usable_rows
 from rembrandt.parts.embedding.kind import EmbeddingKind
 from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
 from rembrandt.parts.embedding.settings import EmbeddingSettings
-from rembrandt.parts.encoder.cache import cached_vectors
 from rembrandt.parts.encoder.head import Encode, Head, names_of_labels, starting_head
 from rembrandt.parts.encoder.libraries import is_of_library
 from rembrandt.parts.encoder.network import Network, load_network
@@ -72,24 +71,39 @@ def fit_frozen(data: Examples, settings: EncoderSettings, fitting: Fitting) -> E
     """Fit a label embedding of the vectors of a frozen encoder."""
     texts = texts_of(data)
     encoder = _frozen_encoder(texts, settings).on(_device(fitting))
+    host_encoder = encoder.on("cpu")
     if isinstance(encoder, NetworkEncoder | ReferencedEncoder):
-        vectors = cached_vectors(encoder, encoder.key, texts, fitting.report)
+        scored_texts = [] if fitting.scored is None else texts_of(fitting.scored)
+        all_texts = [*texts, *scored_texts]
+        all_vectors = encoder.stored_vectors(all_texts, fitting.report)
+        vectors = all_vectors[: len(texts)]
+        host_encoder.keep(scored_texts, all_vectors[len(texts) :])
     else:
         vectors = encoder.vectors(texts, fitting.report)
     examples = with_vectors(data, vectors)
-    kind = EmbeddingKind()
-    usual = EMBEDDING_PRESETS["balanced"].overridden_by(EmbeddingSettings(normalize=False))
-    embedding_settings = kind.resolve(
-        usual.with_defaults(), examples, ALLOWANCES["balanced"], is_alone=False
-    )
     inner = replace(
         fitting,
         checkpoints=NamedCheckpoints(fitting.checkpoints, "encoder"),
         earlier={},
         begun=None,
     )
-    scorer = kind.fit(examples, embedding_settings, inner)
-    return EncoderPart(encoder.on("cpu"), scorer, is_tuned=False)
+    scorer = EmbeddingKind().fit(examples, vector_settings(examples), inner)
+    return EncoderPart(host_encoder, scorer, is_tuned=False)
+
+
+def vector_settings(examples: Examples) -> EmbeddingSettings:
+    """Return the settings of a label embedding of vectors.
+
+    They are the same in every preset: next to the encoding the embedding costs little. As in a
+    model without trees, its cost is measured by the same without a kernel.
+    """
+    kind = EmbeddingKind()
+    preset = EMBEDDING_PRESETS["balanced"].overridden_by(EmbeddingSettings(normalize=False))
+    settings = preset.with_defaults()
+    allowance = ALLOWANCES["balanced"]
+    linear = kind.resolve(replace(settings, kernel=None), examples, allowance, is_alone=False)
+    beside_linear = allowance.beside(kind.work(linear, examples))
+    return kind.resolve(settings, examples, beside_linear, is_alone=False)
 
 
 def with_vectors(data: Examples, vectors: NDArray[np.float32]) -> Examples:

@@ -1,6 +1,5 @@
 """The weights of the labels before an encoder is fine-tuned: one output for each label."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.data.examples import Examples
+from rembrandt.data.label_words import words_of_path
 from rembrandt.linalg.sparse import normalize_rows
 from rembrandt.parts.encoder.settings import Start
 
-# Length of the encoded name of a label, as its weights.
+# Length of the encoded name of a label, as its weights, before names are centred. Texts have
+# vectors of a length of 4.7 to 6.2 (MiniLM; cooking, attack, gutenberg), so the log-odds of the
+# labels of a text differ by 0.6 to 2.2 (standard deviation) by their names: a name that fits makes
+# up for the low base rate of a rare label, and one that does not is soon unlearned.
 NAME_LENGTH = 4.0
 # Standard deviation of weights that are drawn.
 RANDOM_SCALE = 0.02
-# A word of a label that is its own name: three letters or more, not part of an identifier.
-WORD = re.compile(r"(?<![0-9A-Za-z])[^\W\d_]{3,}(?![0-9])")
-# Characters that join the words of a label.
-JOINTS = re.compile(r"[\s_:/|.+-]+")
 # Share of labels with a name from which on names are a start.
 NAMED_SHARE = 0.5
 
@@ -39,14 +38,13 @@ def names_of_labels(data: Examples) -> list[str] | None:
 
     Labels that are words are their own names.
     """
-    labels = [str(label) for label in data.classes.tolist()]
-    given = data.label_names or [""] * len(labels)
+    labels = data.classes.tolist()
+    stated_names = data.label_names or [""] * len(labels)
     names = []
-    for label, name in zip(labels, given, strict=True):
-        if not name and WORD.search(label):
-            name = JOINTS.sub(" ", label).strip()
-        names.append(name)
-    if sum(map(bool, names)) < NAMED_SHARE * len(names):
+    for label, name in zip(labels, stated_names, strict=True):
+        names.append(name or words_of_path(label))
+    n_named = sum(name != "" for name in names)
+    if n_named < NAMED_SHARE * len(names):
         return None
     return names
 
@@ -59,8 +57,8 @@ def base_log_odds(data: Examples) -> NDArray[np.float32]:
     margin = 0.5 / data.n
     counts = np.asarray(data.Y.T @ weights).ravel()
     rates = np.clip(counts / weights.sum(), margin, 1 - margin)
-    log_odds: NDArray[np.float32] = (np.log(rates) - np.log1p(-rates)).astype(np.float32)
-    return log_odds
+    log_odds = np.log(rates) - np.log1p(-rates)
+    return np.asarray(log_odds, dtype=np.float32)
 
 
 def starting_head(
@@ -76,15 +74,17 @@ def starting_head(
     if start == "names" and names is not None:
         return Head(_name_weights(names, encode), bias, "names")
     rng = np.random.default_rng(seed)
-    drawn = RANDOM_SCALE * rng.standard_normal((data.n_labels, width))
-    return Head(drawn.astype(np.float32), bias, "random")
+    drawn = rng.standard_normal((data.n_labels, width))
+    weights = (RANDOM_SCALE * drawn).astype(np.float32)
+    return Head(weights, bias, "random")
 
 
 def _name_weights(names: list[str], encode: Encode) -> NDArray[np.float32]:
     """Return the encoded names, centred; labels without a name have no preference."""
-    has_name = np.array([bool(name) for name in names])
-    vectors = normalize_rows(encode([name for name in names if name]))
-    centred = vectors - vectors.mean(axis=0)
-    weights = np.zeros((len(names), vectors.shape[1]), dtype=np.float32)
-    weights[has_name] = NAME_LENGTH * centred
+    named = [number for number, name in enumerate(names) if name]
+    vectors = encode([names[number] for number in named])
+    directions = normalize_rows(vectors)
+    centred = directions - directions.mean(axis=0)
+    weights = np.zeros((len(names), centred.shape[1]), dtype=np.float32)
+    weights[named] = NAME_LENGTH * centred
     return weights

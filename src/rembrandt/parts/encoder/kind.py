@@ -138,12 +138,11 @@ class EncoderKind(PartKind):
         if not isinstance(settings.name, str):
             # An object is not kept in a checkpoint.
             return fit_encoder(data, settings, fitting)
-        return fitting.checkpoints.stage(
-            "encoder",
-            lambda: fit_encoder(data, settings, fitting),
-            EncoderPart.arrays,
-            EncoderPart.from_arrays,
-        )
+        part = fitting.checkpoints.load("encoder", EncoderPart.from_arrays)
+        if part is None:
+            part = fit_encoder(data, settings, fitting)
+            fitting.checkpoints.save("encoder", part.arrays)
+        return part
 
     def update(self, part: EncoderPart, update: Update) -> Updated:
         """See `PartKind`. The encoder stays as it is, and what scores its vectors learns."""

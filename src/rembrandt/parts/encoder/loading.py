@@ -30,6 +30,8 @@ TYPES_WITH_POOLER = ("bert", "camembert", "mpnet", "roberta", "xlm-roberta")
 KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 # Tokens that a text may have where nothing says otherwise.
 USUAL_TOKENS = 512
+# Of the page that describes a model, in which the licence stands at the beginning.
+_CARD_CHARACTERS = 1 << 16
 
 
 def read_network(name: str, offline: bool) -> Network:
@@ -170,6 +172,7 @@ def _licence(name: str, options: dict[str, Any]) -> str:
     path = _file(name, "README.md", options)
     if path is None:
         return ""
-    card = path.read_text(encoding="utf-8", errors="replace")[: 1 << 16]
+    with path.open(encoding="utf-8", errors="replace") as file:
+        card = file.read(_CARD_CHARACTERS)
     match = re.search(r"^license:\s*([\w.+-]{1,60})\s*$", card, flags=re.MULTILINE)
     return "" if match is None else match[1]

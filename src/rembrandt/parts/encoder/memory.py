@@ -23,6 +23,8 @@ WEIGHT_BYTES = 26
 OUTPUT_BYTES = 26
 # Copies of the weights in host memory: as they are loaded, trained and saved.
 HOST_WEIGHT_BYTES = 14
+# One of so many labels has a name that is encoded in a fit (`rembrandt.parts.names.fit`).
+LABELS_PER_ENCODED_NAME = 8
 # Texts of a sample from which the number of tokens is taken.
 SAMPLED_TEXTS = 2000
 
@@ -42,8 +44,9 @@ def training_bytes(
 
 
 def host_bytes(network: Network, data: Examples) -> int:
-    """Return the bytes that stay in host memory: weights, and vectors of the texts."""
-    return HOST_WEIGHT_BYTES * network.n_weights + 8 * data.n * network.width
+    """Return the bytes that stay in host memory: weights, and vectors of texts and of names."""
+    n_vectors = data.n + data.n_labels // LABELS_PER_ENCODED_NAME
+    return HOST_WEIGHT_BYTES * network.n_weights + 8 * n_vectors * network.width
 
 
 def expected_tokens(network: Network, texts: list[str]) -> int:

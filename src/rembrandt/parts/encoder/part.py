@@ -31,7 +31,7 @@ from rembrandt.parts.encoder.text_encoder import (
     ReferencedEncoder,
     TextEncoder,
 )
-from rembrandt.parts.protocol import Facts, Labels, Part
+from rembrandt.parts.protocol import Facts, Labels, Part, TextVectors
 from rembrandt.progress import Report, silent
 from rembrandt.storage.arrays import Arrays, checked, finite, positive
 
@@ -88,6 +88,15 @@ class EncoderPart(Part):
     @property
     def reads_every_text(self) -> bool:
         return True
+
+    @property
+    def text_vectors(self) -> TextVectors | None:
+        """See `Part`. A fine-tuned encoder has learned the labels of the fit, so its vectors do not
+        say how similar a text is to the name of a label without examples.
+        """
+        if self.is_tuned:
+            return None
+        return self.encoder
 
     @property
     def block_rows(self) -> int:

@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 
 from rembrandt.parts.encoder.network import Network
+from rembrandt.parts.encoder.packed import pack_weights
 from rembrandt.parts.encoder.tokens import Tokenizer
 from rembrandt.parts.encoder.torch_network import build_module, encode_tokens, pooled
 from rembrandt.progress import Report, silent
@@ -16,8 +17,10 @@ class RunningNetwork:
     def __init__(self, network: Network, device: str) -> None:
         self.network = network
         self.device = torch.device(device)
-        self._module = build_module(network).to(self.device)
         self._tokenizer = Tokenizer.of(network)
+        self._module = build_module(network).to(self.device)
+        if self.device.type == "cpu":
+            pack_weights(self._module)
 
     def encode(
         self, texts: list[str], max_tokens: int, report: Report = silent

@@ -54,6 +54,15 @@ class TextEncoder(ABC):
                 del self._kept[text]
             return vectors
 
+    def stored_vectors(self, texts: Sequence[str], report: Report = silent) -> Vectors:
+        """Return the vectors of very many texts, from the disk where they are there."""
+        return self.vectors(texts, report)
+
+    def keep(self, texts: Sequence[str], vectors: Vectors) -> None:
+        """Keep the vectors of texts that will be asked for."""
+        with self._lock:
+            self._kept.update(zip(texts, vectors, strict=True))
+
     def on(self, device: str) -> "TextEncoder":
         """Return the same encoder on a device, where it can use one."""
         return self
@@ -93,6 +102,11 @@ class NetworkEncoder(TextEncoder):
     def key(self) -> str:
         """What the vectors depend on, besides the texts."""
         return key_of(self.network.digest, self.max_tokens)
+
+    def stored_vectors(self, texts: Sequence[str], report: Report = silent) -> Vectors:
+        from rembrandt.parts.encoder.cache import cached_vectors
+
+        return cached_vectors(self, self.key, texts, report)
 
     def compute(self, texts: list[str], report: Report = silent) -> Vectors:
         if self._running is None:
@@ -134,6 +148,11 @@ class ReferencedEncoder(TextEncoder):
     def key(self) -> str:
         """What the vectors depend on, besides the texts."""
         return key_of(self.digest, self.max_tokens)
+
+    def stored_vectors(self, texts: Sequence[str], report: Report = silent) -> Vectors:
+        from rembrandt.parts.encoder.cache import cached_vectors
+
+        return cached_vectors(self, self.key, texts, report)
 
     def use(self, network: Network) -> None:
         """Use a network that is loaded already."""

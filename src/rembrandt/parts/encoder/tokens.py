@@ -41,14 +41,23 @@ class Tokens:
         """Return the first tokens of each text; the last one of a text that is cut stays the
         last.
         """
-        lengths = self.lengths
-        kept = np.minimum(lengths, longest)
-        starts = np.concatenate([[0], np.cumsum(kept)])
-        positions = np.arange(starts[-1]) + np.repeat(self.starts[:-1] - starts[:-1], kept)
-        ids = self.ids[positions]
-        is_cut = lengths > longest
-        ids[starts[1:][is_cut] - 1] = self.ids[self.starts[1:][is_cut] - 1]
+        cut_lengths = np.minimum(self.lengths, longest)
+        starts = starts_of(cut_lengths)
+        shifts = self.starts[:-1] - starts[:-1]
+        positions = np.arange(starts[-1])
+        ids = self.ids[positions + np.repeat(shifts, cut_lengths)]
+        is_cut = self.lengths > longest
+        last_positions = starts[1:] - 1
+        last_tokens = self.ids[self.starts[1:] - 1]
+        ids[last_positions[is_cut]] = last_tokens[is_cut]
         return Tokens(ids, starts)
+
+
+def starts_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where texts of these lengths start, one after the other, and where the last ends."""
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
 
 
 class Tokenizer:
@@ -73,23 +82,22 @@ class Tokenizer:
         """Return the tokens of texts, at most ``longest`` of each."""
         with _tokenizer_errors():
             self._tokenizer.enable_truncation(longest)
-        blocks = [np.zeros(0, dtype=np.int32)]
-        lengths = [np.zeros(0, dtype=np.int64)]
+        rows = []
         for start in range(0, len(texts), BLOCK_TEXTS):
             report("reading tokens", start, len(texts))
             block_texts = list(texts[start : start + BLOCK_TEXTS])
             with _tokenizer_errors():
                 encodings = self._tokenizer.encode_batch_fast(block_texts)
-            # A text without tokens has one that stands for nothing.
-            ids = [encoding.ids or [self.pad] for encoding in encodings]
-            lengths.append(np.fromiter(map(len, ids), dtype=np.int64, count=len(ids)))
-            blocks.append(np.concatenate([np.asarray(row, dtype=np.int32) for row in ids]))
+            for encoding in encodings:
+                # A text without tokens has one that stands for nothing.
+                row = encoding.ids or [self.pad]
+                rows.append(np.array(row, dtype=np.int32))
         report("reading tokens", len(texts), len(texts))
-        starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-        all_ids = np.concatenate(blocks)
-        if all_ids.max(initial=0) >= self.n_known:
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        ids = np.concatenate([np.zeros(0, dtype=np.int32), *rows])
+        if ids.max(initial=0) >= self.n_known:
             raise ModelError("the tokenizer of the encoder has tokens that its network has not")
-        return Tokens(all_ids, starts)
+        return Tokens(ids, starts_of(lengths))
 
 
 @contextmanager
@@ -108,8 +116,14 @@ def usual_tokens(lengths: NDArray[np.int64], most: int) -> int:
     if len(lengths) == 0:
         return most
     longest = int(np.quantile(lengths, WHOLE_SHARE, method="higher"))
-    rounded = -(-longest // TOKEN_STEP) * TOKEN_STEP
-    return min(max(rounded, TOKEN_STEP), most)
+    n_tokens = rounded_up(longest, TOKEN_STEP)
+    return min(max(n_tokens, TOKEN_STEP), most)
+
+
+def rounded_up(number: int, step: int) -> int:
+    """Return the smallest multiple of ``step`` that is not smaller."""
+    n_steps = -(-number // step)
+    return n_steps * step
 
 
 def training_batches(
@@ -122,25 +136,33 @@ def training_batches(
     """
     n = len(lengths)
     order = rng.permutation(n)
-    pool = np.arange(n) // (batch_size * POOLED_BATCHES)
-    order = order[np.lexsort((lengths[order], pool))]
-    batches = [order[start : start + batch_size] for start in range(0, n, batch_size)]
-    return [batches[number] for number in rng.permutation(len(batches))]
+    pool_size = batch_size * POOLED_BATCHES
+    pools = np.arange(n) // pool_size
+    by_length = np.lexsort((lengths[order], pools))
+    order = order[by_length]
+    batches = []
+    for start in range(0, n, batch_size):
+        batch = order[start : start + batch_size]
+        batches.append(batch)
+    shuffled = rng.permutation(len(batches))
+    return [batches[number] for number in shuffled]
 
 
 def encoding_batches(lengths: NDArray[np.int64], most_tokens: int) -> Iterator[NDArray[np.int64]]:
     """Cut rows, sorted by length, into batches that have about ``most_tokens`` with padding."""
-    order = np.argsort(lengths, kind="stable")[::-1]
+    ascending = np.argsort(lengths, kind="stable")
+    order = ascending[::-1]
     start = 0
     while start < len(order):
-        n_rows = max(1, most_tokens // int(lengths[order[start]]))
+        longest = int(lengths[order[start]])
+        n_rows = max(1, most_tokens // longest)
         yield order[start : start + n_rows]
         start += n_rows
 
 
-def padded_width(lengths: NDArray[np.int64], longest: int) -> int:
-    """Return the width of a batch: that of its longest row, rounded up so that few widths occur,
+def padded_width(lengths: NDArray[np.int64], longest: int, step: int) -> int:
+    """Return the width of a batch: that of its longest row, rounded up to a multiple of ``step``,
     and at most ``longest``.
     """
-    rounded = -(-int(lengths.max()) // TOKEN_STEP) * TOKEN_STEP
-    return min(rounded, longest)
+    width = rounded_up(int(lengths.max()), step)
+    return min(width, longest)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from rembrandt.errors import ModelError
 from rembrandt.parts.encoder.loading import TYPES_WITH_POOLER
 from rembrandt.parts.encoder.network import Network
-from rembrandt.parts.encoder.tokens import Tokens, encoding_batches, padded_width
+from rembrandt.parts.encoder.tokens import TOKEN_STEP, Tokens, encoding_batches, padded_width
 from rembrandt.progress import Report, silent
 
 # Tokens that are encoded at a time, with padding: on the CPU few, which stay in the cache.
-CPU_BATCH_TOKENS = 2048
+CPU_BATCH_TOKENS = 1024
 DEVICE_BATCH_TOKENS = 1 << 15
 
 
@@ -80,6 +80,8 @@ class DeviceTokens:
     def __init__(self, tokens: Tokens, network: Network, device: torch.device) -> None:
         self.lengths = tokens.lengths
         self.longest = network.max_tokens
+        # A GPU is faster where few widths occur, and the CPU where there is no padding.
+        self.width_step = 1 if device.type == "cpu" else TOKEN_STEP
         self.pad = network.pad
         self._ids = torch.from_numpy(tokens.ids).to(device)
         self._starts = torch.from_numpy(tokens.starts[:-1]).to(device)
@@ -89,7 +91,7 @@ class DeviceTokens:
         self, rows: NDArray[np.int64], device_rows: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the tokens of some rows, and which of them are no padding."""
-        width = padded_width(self.lengths[rows], self.longest)
+        width = padded_width(self.lengths[rows], self.longest, self.width_step)
         return gather_padded(
             self._ids, self._starts[device_rows], self._lengths[device_rows], width, self.pad
         )

@@ -17,7 +17,12 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
-from rembrandt.errors import RembrandtError, RembrandtWarning, StorageError
+from rembrandt.errors import (
+    MemoryEstimateError,
+    RembrandtError,
+    RembrandtWarning,
+    StorageError,
+)
 from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import ndcg
 from rembrandt.parts.encoder.head import Head
@@ -34,9 +39,13 @@ from rembrandt.progress import Report, logger, silent
 from rembrandt.storage.arrays import Arrays, checked, finite, positive
 from rembrandt.storage.checkpoints import NO_CHECKPOINTS, Checkpoints
 
-# Epochs in which the rate rises.
+# Epochs in which the rate rises: the first steps, in which the weights of the labels learn fastest,
+# would disturb the network. Counted in epochs, so that the first epoch, which may be the best, has
+# half of its steps at the full rate whatever the number of rows is.
 WARM_UP_EPOCHS = 0.5
-# Epochs in which the mean of the last weights forgets.
+# Epochs in which the mean of the last weights forgets. It takes the place of a rate that decays, so
+# it should cover many steps; and it stands for one epoch, so the weights of the epoch before should
+# count for little in it (e⁻², a seventh).
 AVERAGED_EPOCHS = 0.5
 # Share of the dimensions of a vector that are dropped before the head.
 DROPOUT = 0.1
@@ -101,7 +110,7 @@ def fine_tune(
     """Train the network and the head; return the weights after the best epoch or, without stopping
     rows, after the last.
     """
-    with _repeatable(recipe.seed, device), _without_kept_memory(device):
+    with _enough_memory(), _repeatable(recipe.seed, device), _without_kept_memory(device):
         run = _Run(network, head, rows, recipe, device, report)
         run.resume(checkpoints)
         while run.epoch < recipe.max_epochs and run.since_best < PATIENCE:
@@ -121,6 +130,19 @@ def _repeatable(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
         yield
+
+
+@contextmanager
+def _enough_memory() -> Iterator[None]:
+    """Say what to do where the memory of a device ends, as it may where others use it too."""
+    try:
+        yield
+    except torch.OutOfMemoryError as cause:
+        raise MemoryEstimateError(
+            "the memory of the device does not hold the fine-tuning of the encoder; use a smaller "
+            "batch_size or fewer max_tokens of the encoder, or training='frozen'",
+            {"encoder_batch_size": "a smaller batch_size of the encoder"},
+        ) from cause
 
 
 @contextmanager

@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.features.counting import Vocabulary
-from rembrandt.kernels import kernel
+from rembrandt.kernels import inner_kernel, kernel
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.selection import nth_smallest
 from rembrandt.linalg.sparse import as_csr, row_sums_of_squares, scale_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.parts.names.label_texts import LabelTexts
+from rembrandt.parts.names.stems import StemFrequencies
 from rembrandt.parts.names.terms import (
     PAIR,
     STEM,
@@ -24,14 +26,11 @@ from rembrandt.parts.names.terms import (
     spell,
     stems_of,
 )
-from rembrandt.storage.arrays import Arrays, checked, positive
 
 # Labels of a text that are kept, those that match best.
 MAX_MATCHES = 100
 # Texts that are matched by one call.
 CALL_ROWS = 64
-# Distinct stems of the training texts whose frequency is kept, the most frequent ones.
-MAX_STEMS = 1 << 17
 
 # What is known of a match; the last one is of a label, the others of one of its names.
 FEATURE_NAMES = (
@@ -59,44 +58,14 @@ _LOG_SCALE = 10.0
 _NEARLY_ALL = 0.999
 
 
-@dataclass(frozen=True)
-class StemFrequencies:
-    """In how many of some training texts a stem occurs."""
-
-    keys: NDArray[np.uint64]
-    counts: NDArray[np.int32]
-    n_texts: int
-
-    @classmethod
-    def of(cls, texts: Any) -> "StemFrequencies":
-        """Count the stems of texts; of very many, the most frequent are kept."""
-        spelled = stems_of(spell(texts))
-        vocabulary = Vocabulary()
-        vocabulary.learn(spelled.keys)
-        terms = count_terms(spelled, vocabulary)
-        counts = np.bincount(terms.numbers, minlength=len(vocabulary))
-        keys = np.zeros(len(vocabulary), dtype=np.uint64)
-        keys[vocabulary.numbers(spelled.keys)] = spelled.keys
-        kept = np.sort(np.argsort(-counts, kind="stable")[:MAX_STEMS])
-        return cls(keys[kept], counts[kept].astype(np.int32), len(texts))
-
-    def rarities(self, keys: NDArray[np.uint64]) -> Array:
-        """Return how rare stems are: the logarithm of texts for each that has it."""
-        vocabulary = Vocabulary(self.keys)
-        numbers = vocabulary.numbers(keys)
-        padded = np.append(self.counts, 0)
-        return np.log1p(self.n_texts / (1 + padded[numbers]))
-
-    def arrays(self) -> Arrays:
-        """Return the counts as named arrays."""
-        return {"stems": self.keys.view(np.int64), "stem_counts": self.counts}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, n_texts: Any) -> "StemFrequencies":
-        """Rebuild what `arrays` returned; anything that does not fit is refused."""
-        keys = checked("stems", arrays, (None,), "i").astype(np.int64).view(np.uint64)
-        counts = checked("stem_counts", arrays, (len(keys),), "i", 0)
-        return cls(keys, counts, positive(n_texts, int, or_zero=True))
+# Types of what a compiled match reads: `TextTerms`, facts about terms, `Lists`, and the names of
+# labels; and of what it writes for one text.
+_TERMS = "Tuple((int64[::1], int32[::1], int32[::1], int32[::1]))"
+_OF_TERMS = "Tuple((uint8[::1], float32[::1], float32[::1]))"
+_LISTS = "Tuple((int64[::1], int32[::1], float32[::1]))"
+_NAMES = "Tuple((int64[::1], int64[::1], float32[:,::1]))"
+_SUMMED = "Tuple((float32[:,::1], float32[::1], boolean[::1]))"
+_SCORED = "Tuple((int64[::1], int64[::1], float64[::1], float64[::1], float32[::1]))"
 
 
 class Lists(NamedTuple):
@@ -173,38 +142,36 @@ class NameIndex:
 
     def match(
         self,
-        texts: Any,
+        spelled: Spelled,
         weights: Array,
         n_matches: int = MAX_MATCHES,
         with_features: bool = False,
     ) -> Matches:
         """Return the best labels of each text by a logistic model of the features of a match."""
-        terms = count_terms(spell(texts), self.vocabulary)
+        terms = count_terms(spelled, self.vocabulary)
         n = len(terms.indptr) - 1
         width = max(1, min(n_matches, self.n_labels))
         labels = np.full((n, width), -1, dtype=np.int64)
         log_odds = np.full((n, width), -np.inf)
         features = np.zeros((n, width, N_FEATURES if with_features else 0), dtype=np.float32)
-        space = Workspace(
-            lambda: (
-                np.zeros((len(self.name_facts), _SUMS), dtype=np.float32),
-                np.zeros(self.n_labels, dtype=np.float32),
-                np.zeros(self.n_labels, dtype=np.bool_),
-            )
-        )
+        n_names = np.diff(self.name_starts)
+        label_of_name = np.repeat(np.arange(self.n_labels), n_names)
+        names = (self.name_starts, label_of_name, self.name_facts)
+        of_terms = (self.kinds, self.rarities, self.ambiguities)
+        space = Workspace(self._room)
 
         def fill(span: slice) -> None:
-            with space.borrowed() as sums:
+            with space.borrowed() as (sums, scored):
                 _match(
-                    terms,
+                    tuple(terms),
                     span.start,
-                    (self.kinds, self.rarities, self.ambiguities),
-                    self.in_names,
-                    self.in_texts,
-                    self.name_starts,
-                    self.name_facts,
+                    of_terms,
+                    tuple(self.in_names),
+                    tuple(self.in_texts),
+                    names,
                     weights,
                     sums,
+                    scored,
                     labels[span],
                     log_odds[span],
                     features[span],
@@ -212,6 +179,22 @@ class NameIndex:
 
         for_each(fill, ((span,) for span in spans(n, CALL_ROWS)))
         return Matches(labels, log_odds, features)
+
+    def _room(self) -> tuple[Any, Any]:
+        """Return arrays for one text: sums, which begin with zeros, and what is written first."""
+        sums = (
+            np.zeros((len(self.name_facts), _SUMS), dtype=np.float32),
+            np.zeros(self.n_labels, dtype=np.float32),
+            np.zeros(self.n_labels, dtype=np.bool_),
+        )
+        scored = (
+            np.empty(self.n_labels, dtype=np.int64),
+            np.empty(self.n_labels, dtype=np.int64),
+            np.empty(self.n_labels, dtype=np.float64),
+            np.empty(self.n_labels, dtype=np.float64),
+            np.empty(N_FEATURES, dtype=np.float32),
+        )
+        return sums, scored
 
 
 def _incidence(
@@ -292,92 +275,95 @@ def _lists(matrix: Any) -> Lists:
     )
 
 
-@kernel()
+@kernel(
+    f"void({_TERMS}, int64, {_OF_TERMS}, {_LISTS}, {_LISTS}, {_NAMES}, float64[::1], {_SUMMED}, "
+    f"{_SCORED}, int64[:,::1], float64[:,::1], float32[:,:,::1])"
+)
 def _match(
     terms: Any,
     start: int,
-    facts: Any,
+    of_terms: Any,
     in_names: Any,
     in_texts: Any,
-    name_starts: Any,
-    name_facts: Any,
+    names: Any,
     weights: Any,
-    space: Any,
+    sums: Any,
+    scored: Any,
     labels: Any,
     log_odds: Any,
     features: Any,
 ) -> None:
     """Fill the best labels of as many texts from ``start`` on as ``labels`` has rows.
 
-    ``space`` holds zeros, and is restored.
+    ``sums`` holds zeros, and is restored.
     """
-    sums, cosines, is_touched = space
-    touched = np.empty(len(cosines), np.int64)
-    label_of_name = np.empty(len(sums), np.int64)
-    for label in range(len(cosines)):
-        label_of_name[name_starts[label] : name_starts[label + 1]] = label
+    of_names, cosines, is_touched = sums
+    touched, best_names, scores, ordered, values = scored
+    name_starts, _, name_facts = names
     for row in range(labels.shape[0]):
         n_touched, length = _add_text(
-            terms, start + row, facts, in_names, in_texts, label_of_name, space, touched
+            terms, start + row, of_terms, in_names, in_texts, names, sums, touched
         )
-        scores = np.empty(n_touched)
-        names = np.empty(n_touched, np.int64)
         for i in range(n_touched):
             label = touched[i]
             cosine = cosines[label] / length
-            scores[i], names[i] = _best_name(label, cosine, sums, name_starts, name_facts, weights)
-        chosen = _best(scores, touched[:n_touched], labels.shape[1])
-        for at in range(len(chosen)):
-            i = chosen[at]
+            scores[i], best_names[i] = _best_name(label, cosine, of_names, names, weights, values)
+        n_best = _best(scores, touched, ordered, n_touched, labels[row])
+        for at in range(n_best):
+            i = labels[row, at]
             label = touched[i]
             labels[row, at] = label
             log_odds[row, at] = scores[i]
             if features.shape[2] > 0:
                 cosine = cosines[label] / length
-                _describe(names[i], sums, name_facts, cosine, features[row, at])
+                _describe(best_names[i], of_names, name_facts, cosine, features[row, at])
         for i in range(n_touched):
             label = touched[i]
             cosines[label] = 0
             is_touched[label] = False
-            sums[name_starts[label] : name_starts[label + 1]] = 0
+            of_names[name_starts[label] : name_starts[label + 1]] = 0
 
 
-@kernel()
+@inner_kernel()
 def _add_text(
     terms: Any,
     text: int,
-    facts: Any,
+    of_terms: Any,
     in_names: Any,
     in_texts: Any,
-    label_of_name: Any,
-    space: Any,
+    names: Any,
+    sums: Any,
     touched: Any,
 ) -> Any:
     """Add up the lists of the terms of a text; return how many labels have one of its stems, and
     the length of the vector of its stems.
     """
-    kinds, rarities, ambiguities = facts
-    sums, cosines, is_touched = space
+    indptr, numbers, counts, positions = terms
+    kinds, rarities, ambiguities = of_terms
+    name_ends, names_with, name_shares = in_names
+    text_ends, labels_with, text_weights = in_texts
+    label_of_name = names[1]
+    of_names, cosines, is_touched = sums
     n_touched = 0
     squares = 0.0
-    for i in range(terms.indptr[text], terms.indptr[text + 1]):
-        term = terms.numbers[i]
+    for i in range(indptr[text], indptr[text + 1]):
+        term = numbers[i]
         kind = kinds[term]
-        for at in range(in_names.indptr[term], in_names.indptr[term + 1]):
-            sums[in_names.indices[at], kind] += in_names.values[at]
+        for at in range(name_ends[term], name_ends[term + 1]):
+            of_names[names_with[at], kind] += name_shares[at]
         if kind != STEM:
             continue
-        early = np.float32(1) / np.float32(1 + terms.positions[i])
-        for at in range(in_names.indptr[term], in_names.indptr[term + 1]):
-            name = in_names.indices[at]
-            sums[name, 3] += ambiguities[term]
-            sums[name, 4] = max(sums[name, 4], early)
+        early = np.float32(1) / np.float32(1 + positions[i])
+        for at in range(name_ends[term], name_ends[term + 1]):
+            name = names_with[at]
+            of_names[name, 3] += ambiguities[term]
+            of_names[name, 4] = max(of_names[name, 4], early)
             n_touched = _touch(label_of_name[name], is_touched, touched, n_touched)
-        weight = (1 + np.log(np.float32(terms.counts[i]))) * rarities[term]
+        weight = (1 + np.log(np.float32(counts[i]))) * rarities[term]
         squares += weight * weight
-        for at in range(in_texts.indptr[term], in_texts.indptr[term + 1]):
-            label = in_texts.indices[at]
-            cosines[label] += weight * in_texts.values[at]
+        for at in range(text_ends[term], text_ends[term + 1]):
+            label = labels_with[at]
+            cosines[label] += weight * text_weights[at]
             n_touched = _touch(label, is_touched, touched, n_touched)
     length = np.sqrt(squares) if squares > 0 else 1.0
     return n_touched, length
@@ -393,12 +379,10 @@ def _touch(label: Any, is_touched: Any, touched: Any, n_touched: Any) -> Any:
     return n_touched
 
 
-@kernel()
-def _best_name(
-    label: Any, cosine: Any, sums: Any, name_starts: Any, name_facts: Any, weights: Any
-) -> Any:
+@inner_kernel()
+def _best_name(label: Any, cosine: Any, sums: Any, names: Any, weights: Any, values: Any) -> Any:
     """Return the log-odds of the best name of a label, and its number; -1 if it has none."""
-    values = np.empty(N_FEATURES, np.float32)
+    name_starts, _, name_facts = names
     first = name_starts[label]
     last = name_starts[label + 1]
     if first == last:
@@ -415,7 +399,7 @@ def _best_name(
     return score, best
 
 
-@kernel()
+@inner_kernel()
 def _describe(name: Any, sums: Any, name_facts: Any, cosine: Any, values: Any) -> None:
     """Fill the features of a name; -1 stands for a label that has a description alone."""
     values[:] = 0
@@ -438,7 +422,7 @@ def _describe(name: Any, sums: Any, name_facts: Any, cosine: Any, values: Any) -
     values[9] = is_whole * rarity
 
 
-@kernel()
+@inner_kernel()
 def _linear(values: Any, weights: Any) -> Any:
     total = weights[-1]
     for i in range(len(values)):
@@ -446,16 +430,33 @@ def _linear(values: Any, weights: Any) -> Any:
     return total
 
 
-@kernel()
-def _best(scores: Any, labels: Any, n_best: int) -> Any:
-    """Return the positions of the best scores by ascending label; ties go to the smaller label."""
-    n = len(scores)
+@inner_kernel()
+def _best(scores: Any, labels: Any, ordered: Any, n: int, positions: Any) -> Any:
+    """Fill the positions of the best of ``n`` scores by ascending label; ties go to the smaller
+    label. Return their number.
+    """
+    n_best = positions.shape[0]
+    lowest = -np.inf
+    last_label = np.inf  # of those with the lowest score
     if n > n_best:
-        limit = np.partition(scores, n - n_best)[n - n_best]
-        positions = np.flatnonzero(scores > limit)
-        equal = np.flatnonzero(scores == limit)
-        equal = equal[np.argsort(labels[equal])][: n_best - len(positions)]
-        positions = np.concatenate((positions, equal))
-    else:
-        positions = np.arange(n)
-    return positions[np.argsort(labels[positions])]
+        ordered[:n] = scores[:n]
+        lowest = nth_smallest(ordered[:n], n - n_best)
+        n_left = n_best
+        n_equal = 0
+        for i in range(n):
+            if scores[i] > lowest:
+                n_left -= 1
+            elif scores[i] == lowest:
+                ordered[n_equal] = labels[i]
+                n_equal += 1
+        last_label = nth_smallest(ordered[:n_equal], n_left - 1)
+    n_filled = 0
+    for i in range(n):
+        if scores[i] > lowest or (scores[i] == lowest and labels[i] <= last_label):
+            at = n_filled
+            while at > 0 and labels[positions[at - 1]] > labels[i]:
+                positions[at] = positions[at - 1]
+                at -= 1
+            positions[at] = i
+            n_filled += 1
+    return n_filled

@@ -8,21 +8,27 @@ from rembrandt.errors import DataError
 from rembrandt.memory import Shape
 from rembrandt.parts.allowance import Allowance, Work
 from rembrandt.parts.names.fit import (
-    COUNTED_TEXTS,
     LEARNED_TEXTS,
+    READ_TEXTS,
+    fit_names,
     is_informative,
-    learn_weights,
-    some_rows,
     texts_of_labels,
 )
-from rembrandt.parts.names.index import NameIndex, StemFrequencies
-from rembrandt.parts.names.part import Names
+from rembrandt.parts.names.part import Names, encoder_among
 from rembrandt.parts.names.settings import PRESETS, NameSettings
+from rembrandt.parts.names.stems import MAX_STEMS
+from rembrandt.parts.names.word_map import MAP_ITERATIONS, MAP_RANK
 from rembrandt.parts.protocol import Choice, Fitting, Part, PartKind, Update, Updated
 
 # Visits of an inverted list for each word of a text: a word is in so many names or descriptions,
 # relative to the square root of the number of labels.
 VISITS_PER_WORD = 10.0
+# Maps of a fit, the passes over the texts for one, and the blocks of vectors that are in memory.
+N_MAPS = 2
+MAP_PASSES = 2 * 3 * MAP_ITERATIONS
+MAP_BLOCKS = 5
+# In the estimate of memory.
+BYTES_OF_AN_ENTRY = 16
 
 
 class NamesKind(PartKind):
@@ -45,17 +51,25 @@ class NamesKind(PartKind):
         return settings
 
     def work(self, settings: NameSettings, data: Examples) -> Work:
-        """See `PartKind`. Texts are read once, and some of them are matched."""
+        """See `PartKind`. Texts are read, some of them are matched, and maps are learned."""
         words_per_text = data.X.nnz / data.n
+        mapped_words = min(data.n, READ_TEXTS) * words_per_text
         lists = min(data.n, LEARNED_TEXTS) * words_per_text
         visits = lists * VISITS_PER_WORD * data.n_labels**0.5
-        return Work(sparse=data.X.nnz + visits)
+        return Work(
+            dense=N_MAPS * MAP_PASSES * MAP_RANK * mapped_words,
+            sparse=data.X.nnz + visits,
+        )
 
     def shape(self, shape: Shape, settings: NameSettings, data: Examples) -> Shape:
         # Each word of a name or a description is in a few lists.
         texts = [*(data.label_names or []), *(data.label_descriptions or [])]
         n_words = sum(map(len, texts)) // 4
-        return replace(shape, nonzeros=shape.nonzeros + 4 * n_words)
+        # A map is learned in blocks of vectors of the stems of texts, four bytes a number.
+        n_stems = min(MAX_STEMS, data.X.shape[1])
+        map_bytes = MAP_BLOCKS * 4 * MAP_RANK * n_stems
+        n_entries = 4 * n_words + map_bytes // BYTES_OF_AN_ENTRY
+        return replace(shape, nonzeros=shape.nonzeros + n_entries)
 
     def fit(self, data: Examples, settings: NameSettings, fitting: Fitting) -> Names:
         if data.texts is None:
@@ -65,21 +79,22 @@ class NamesKind(PartKind):
                 parameter="parts",
             )
 
-        def compute() -> Names:
-            fitting.report("names", 0, 2)
-            assert data.texts is not None
-            texts = texts_of_labels(data)
-            frequencies = StemFrequencies.of(data.texts[some_rows(data, COUNTED_TEXTS)])
-            fitting.report("names", 1, 2)
-            weights, floor = learn_weights(data, NameIndex.of(texts, frequencies))
-            fitting.report("names", 2, 2)
-            return Names(texts, frequencies, weights, floor)
+        encoder = encoder_among(fitting.earlier)
+        part = fitting.checkpoints.load("names", Names.from_arrays)
+        if part is None:
+            part = fit_names(data, fitting.begun, encoder, fitting.report)
+            fitting.checkpoints.save("names", part.arrays)
+        return part.beside(fitting.earlier)
 
-        return fitting.checkpoints.stage("names", compute, Names.arrays, Names.from_arrays)
+    def kept(self, part: Names, settings: NameSettings) -> Names:
+        """See `PartKind`. Weights that were learned from nearly all examples are not learned
+        again.
+        """
+        return part
 
     def update(self, part: Names, update: Update) -> Updated:
         """See `PartKind`. New labels get their names; the weights stay."""
-        return Updated(replace(part, texts=texts_of_labels(update.examples)), [])
+        return Updated(part.with_texts(texts_of_labels(update.examples)), [])
 
     def choices(self, settings: NameSettings, data: Examples) -> list[Choice]:
         return []

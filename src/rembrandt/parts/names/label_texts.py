@@ -1,6 +1,5 @@
 """What is known of labels as text: names, and descriptions."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.data.label_words import words_of_label
 from rembrandt.linalg import Array
 from rembrandt.storage.arrays import Arrays, checked, pack_strings, unpack_strings
-
-# A label with one of these is a path, an address or a code.
-_CODE = re.compile(r"[:/\\@#=|<>]|[^\W\d_]\d|\d[^\W\d_]")
-# Two letters in a row: without them a label is a number or a code.
-_WORD = re.compile(r"[^\W\d_]{2}")
 
 
 @dataclass(frozen=True)
@@ -47,7 +42,10 @@ class LabelTexts:
 
 
 def label_texts(
-    classes: Array, names: Sequence[str] | None, descriptions: Sequence[str] | None
+    classes: Array,
+    names: Sequence[str] | None,
+    descriptions: Sequence[str] | None,
+    other_names: Sequence[str] | None = None,
 ) -> LabelTexts:
     """Return what is known of labels: names that were given, and labels that are words themselves.
 
@@ -57,6 +55,8 @@ def label_texts(
         The labels.
     names, descriptions : sequence of str, optional
         Of each label, "" where there is none.
+    other_names : sequence of str, optional
+        Synonyms of each label, in lines.
 
     Returns
     -------
@@ -69,7 +69,10 @@ def label_texts(
         spelled = ""
         if names is not None:
             spelled = names[number]
-        for name in _names_of(identifier, spelled):
+        others = []
+        if other_names is not None:
+            others = other_names[number].splitlines()
+        for name in _names_of(identifier, spelled, others):
             all_names.append(name)
             numbers.append(number)
     described = [""] * len(identifiers)
@@ -78,20 +81,13 @@ def label_texts(
     return LabelTexts(all_names, np.array(numbers, dtype=np.int64), described)
 
 
-def _names_of(identifier: Any, name: str) -> list[str]:
-    """Return the names of one label: the one that was given, and itself where it is words."""
+def _names_of(identifier: Any, name: str, others: list[str]) -> list[str]:
+    """Return the names of one label: those that were given, and itself where it is words."""
     names = []
     if name:
         names.append(name)
-    if is_words(identifier):
-        words = str(identifier).replace("_", " ")
-        if words.casefold() != name.casefold():
-            names.append(words)
+    words = words_of_label(identifier)
+    names += [other for other in others if other]
+    if words and words.casefold() not in [name.casefold() for name in names]:
+        names.append(words)
     return names
-
-
-def is_words(label: Any) -> bool:
-    """Whether a label is made of words, and not a number, a path, an address or a code."""
-    if not isinstance(label, str):
-        return False
-    return _WORD.search(label) is not None and _CODE.search(label) is None

@@ -1,21 +1,25 @@
 """Scores by how well the names and descriptions of a label match a text."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, ModelError
 from rembrandt.kernels import kernel
 from rembrandt.linalg import Array
 from rembrandt.linalg.ranking import rank
 from rembrandt.parts.contributions import Contributions
-from rembrandt.parts.names.index import N_FEATURES, NameIndex, StemFrequencies
+from rembrandt.parts.names.index import N_FEATURES, NameIndex
 from rembrandt.parts.names.label_texts import LabelTexts, label_texts
-from rembrandt.parts.protocol import Facts, Labels, Part
-from rembrandt.storage.arrays import Arrays, checked, finite
+from rembrandt.parts.names.similarity import Compared, ComparedLabels, Similarity
+from rembrandt.parts.names.stems import StemFrequencies
+from rembrandt.parts.names.terms import spell
+from rembrandt.parts.protocol import Facts, Labels, Part, TextVectors
+from rembrandt.storage.arrays import Arrays, checked, finite, positive
 
 
 class MatchedTexts(NamedTuple):
@@ -32,12 +36,19 @@ class Names(Part):
     A score is the likelihood that a logistic model gives to the match; that of a label without a
     match is the ``floor``. It does not depend on the examples of the label, so that labels without
     examples have scores, too.
+
+    Labels that were added after the fit have no examples that other parts could learn from. Where
+    there is a ``similarity``, their names are also compared with what a text says of the words of
+    names, and with the text itself where the model has an ``encoder``.
     """
 
     texts: LabelTexts
     frequencies: StemFrequencies
     weights: Array  # of the features of a match, and a bias
     floor: float
+    n_fitted: int  # labels that the fit had examples of
+    similarity: Similarity | None = None
+    encoder: TextVectors | None = field(default=None, repr=False, compare=False)
 
     @property
     def n_labels(self) -> int:
@@ -60,66 +71,143 @@ class Names(Part):
         """Match the names against texts."""
         if X is None:
             raise DataError("the model reads texts; give the texts, not a matrix of their features")
-        matches = self.index.match(X, self.weights)
+        spelled = spell(X)
+        matches = self.index.match(spelled, self.weights)
+        labels = matches.labels
+        log_odds = matches.log_odds
+        if self.compared_labels is not None:
+            assert self.similarity is not None
+            encoded_rows = self._encoded_rows(X)
+            compared = self.compared_labels.compare(spelled, matches, encoded_rows)
+            labels = compared.labels
+            log_odds = _joined_log_odds(self.similarity, compared)
         with np.errstate(over="ignore"):
-            likelihoods = (1 / (1 + np.exp(-matches.log_odds))).astype(np.float32)
-        is_matched = (matches.labels >= 0) & (likelihoods > np.float32(self.floor))
-        labels = np.where(is_matched, matches.labels, self.n_labels)
-        order = np.argsort(labels, axis=1, kind="stable")
-        labels = np.take_along_axis(labels, order, axis=1)
-        likelihoods = np.take_along_axis(likelihoods, order, axis=1)
-        return MatchedTexts(np.where(labels == self.n_labels, -1, labels), likelihoods)
+            odds_against = np.exp(-log_odds)
+        likelihoods = (1 / (1 + odds_against)).astype(np.float32)
+        is_likely = (labels >= 0) & (likelihoods > np.float32(self.floor))
+        kept = np.where(is_likely, labels, self.n_labels)
+        order = np.argsort(kept, axis=1, kind="stable")
+        ascending = np.take_along_axis(kept, order, axis=1)
+        return MatchedTexts(
+            labels=np.where(ascending == self.n_labels, -1, ascending),
+            likelihoods=np.take_along_axis(likelihoods, order, axis=1),
+        )
+
+    @cached_property
+    def compared_labels(self) -> ComparedLabels | None:
+        """The labels that were added after the fit; None where they are matched alone."""
+        if self.similarity is None or self.n_labels == self.n_fitted:
+            return None
+        added = np.arange(self.n_fitted, self.n_labels)
+        encoded_names = None
+        if self.similarity.encoded is not None:
+            encoded_names = self.similarity.encoded.vectors
+        return ComparedLabels(self.similarity.word_map, self.texts, added, encoded_names)
+
+    def _encoded_rows(self, X: Any) -> NDArray[np.float32] | None:
+        """Return the vectors of texts under the encoder, where names are compared with them."""
+        if self.similarity is None or self.similarity.encoded is None:
+            return None
+        assert self.encoder is not None
+        return self.similarity.encoded.text_rows(self.encoder.vectors(list(X)))
+
+    def beside(self, parts: Mapping[str, Part]) -> "Names":
+        """See `Part`. Names are compared under the encoder that they were compared under in the
+        fit.
+        """
+        if self.similarity is None or self.similarity.encoded is None:
+            return self
+        encoder = encoder_among(parts)
+        if encoder is self.encoder:
+            return self
+        if encoder is None or encoder.width != self.similarity.encoded.width:
+            raise ModelError("its names of labels were compared by an encoder that it has not")
+        return replace(self, encoder=encoder)
+
+    def with_texts(self, texts: LabelTexts) -> "Names":
+        """Return a part that knows other names, of labels that may be more."""
+        similarity = self.similarity
+        if similarity is not None and similarity.encoded is not None:
+            assert self.encoder is not None
+            encoded = similarity.encoded.renamed(self.texts, texts, self.n_fitted, self.encoder)
+            similarity = replace(similarity, encoded=encoded)
+        return replace(self, texts=texts, similarity=similarity)
 
     def top(self, rows: MatchedTexts, k: int) -> tuple[Labels, Array]:
         """See `Part`. Labels that do not match follow in their order."""
-        scores = np.where(rows.labels < 0, -np.inf, rows.likelihoods).astype(np.float32)
-        ranked, ranked_scores = rank(rows.labels, scores)
+        is_matched = rows.labels >= 0
+        scores = np.where(is_matched, rows.likelihoods, -np.inf)
+        ranked, ranked_scores = rank(rows.labels, scores.astype(np.float32))
         n = len(ranked)
         best = np.full((n, k), -1, dtype=np.int64)
         best_scores = np.full((n, k), -np.inf, dtype=np.float32)
         width = min(k, ranked.shape[1])
         best[:, :width] = ranked[:, :width]
         best_scores[:, :width] = ranked_scores[:, :width]
-        _fill_unmatched(rows.labels, self.n_labels, np.float32(self.floor), best, best_scores)
+        floor = np.float32(self.floor)
+        _fill_unmatched(rows.labels, self.n_labels, floor, best, best_scores)
         return best, best_scores
 
     def top_among(self, rows: MatchedTexts, is_allowed: Array, k: int) -> tuple[Labels, Array]:
         """See `Part`. Labels that do not match are left out."""
         is_kept = (rows.labels >= 0) & is_allowed[rows.labels]
+        kept = np.where(is_kept, rows.labels, -1)
         scores = np.where(is_kept, rows.likelihoods, -np.inf).astype(np.float32)
-        labels, best = rank(np.where(is_kept, rows.labels, -1), scores)
-        return labels[:, :k], best[:, :k]
+        labels, best_scores = rank(kept, scores)
+        return labels[:, :k], best_scores[:, :k]
 
     def at(self, rows: MatchedTexts, labels: Labels) -> Array:
+        labels = np.ascontiguousarray(labels, dtype=np.int64)
         scores = np.where(labels < 0, -np.inf, self.floor).astype(np.float32)
         _look_up_matches(rows.labels, rows.likelihoods, labels, scores)
         return scores
 
     def every(self, rows: MatchedTexts) -> Array:
-        scores = np.full((len(rows.labels), self.n_labels), self.floor, dtype=np.float32)
+        shape = (len(rows.labels), self.n_labels)
+        scores = np.full(shape, self.floor, dtype=np.float32)
         row, entry = np.nonzero(rows.labels >= 0)
-        scores[row, rows.labels[row, entry]] = rows.likelihoods[row, entry]
+        labels = rows.labels[row, entry]
+        scores[row, labels] = rows.likelihoods[row, entry]
         return scores
 
     def explain(self, row: Any, labels: Labels) -> Contributions:
         """See `Part`. The text is one entry."""
-        likelihoods = self.at(self.prepare(row), labels[None])[0].astype(np.float64)
-        base = np.full(len(labels), np.float64(np.float32(self.floor)))
+        matched = self.prepare(row)
+        scores = self.at(matched, labels[None])
+        likelihoods = scores[0].astype(np.float64)
+        # As scores are rounded.
+        floor = np.float64(np.float32(self.floor))
+        base = np.full(len(labels), floor)
         return Contributions(base, (likelihoods - base)[None])
 
     def with_label_names(
-        self, classes: Array, names: Sequence[str] | None, descriptions: Sequence[str] | None
+        self,
+        classes: Array,
+        names: Sequence[str] | None,
+        descriptions: Sequence[str] | None,
+        other_names: Sequence[str] | None = None,
     ) -> "Names":
-        return replace(self, texts=label_texts(classes, names, descriptions))
+        texts = label_texts(classes, names, descriptions, other_names)
+        return self.with_texts(texts)
 
     def facts(self) -> Facts:
         n_described = sum(map(bool, self.texts.descriptions))
-        return {"names": len(self.texts.names), "descriptions": n_described}
+        return {
+            "names": len(self.texts.names),
+            "descriptions": n_described,
+        }
 
     def arrays(self) -> tuple[Arrays, Facts]:
         arrays = self.texts.arrays() | self.frequencies.arrays()
         arrays["weights"] = np.asarray(self.weights, dtype=np.float32)
-        return arrays, {"n_texts": self.frequencies.n_texts, "floor": self.floor}
+        if self.similarity is not None:
+            arrays |= self.similarity.arrays()
+        facts = {
+            "n_texts": self.frequencies.n_texts,
+            "floor": self.floor,
+            "n_fitted": self.n_fitted,
+        }
+        return arrays, facts
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: Facts) -> "Names":
@@ -127,10 +215,38 @@ class Names(Part):
         frequencies = StemFrequencies.from_arrays(arrays, facts["n_texts"])
         weights = checked("weights", arrays, (N_FEATURES + 1,)).astype(np.float64)
         floor = min(max(finite(facts["floor"]), 0.0), 1.0)
-        return cls(texts, frequencies, weights, floor)
+        # A model of an earlier version compares no names.
+        stated = positive(facts.get("n_fitted", texts.n_labels), int, or_zero=True)
+        n_fitted = min(stated, texts.n_labels)
+        similarity = Similarity.from_arrays(arrays, texts.n_labels - n_fitted)
+        return cls(
+            texts=texts,
+            frequencies=frequencies,
+            weights=weights,
+            floor=floor,
+            n_fitted=n_fitted,
+            similarity=similarity,
+        )
 
 
-@kernel()
+def encoder_among(parts: Mapping[str, Part]) -> TextVectors | None:
+    """Return what turns texts into vectors in a model with these parts, where one of them does."""
+    for part in parts.values():
+        encoder = part.text_vectors
+        if encoder is not None:
+            return encoder
+    return None
+
+
+def _joined_log_odds(similarity: Similarity, compared: Compared) -> Array:
+    """Return the log-odds of compared labels and of labels that match alone."""
+    of_added = similarity.log_odds(compared)
+    log_odds = np.where(compared.is_compared, of_added, compared.match_log_odds)
+    is_missing = np.isnan(log_odds)
+    return np.where(is_missing, -np.inf, log_odds)
+
+
+@kernel("void(int64[:,::1], int64, float32, int64[:,::1], float32[:,::1])")
 def _fill_unmatched(matched: Any, n_labels: int, floor: Any, best: Any, scores: Any) -> None:
     """Fill the ends of rankings with the labels that are not in a row of ``matched``, which
     ascends.
@@ -151,7 +267,7 @@ def _fill_unmatched(matched: Any, n_labels: int, floor: Any, best: Any, scores: 
             position += 1
 
 
-@kernel()
+@kernel("void(int64[:,::1], float32[:,::1], int64[:,::1], float32[:,::1])")
 def _look_up_matches(matched: Any, values: Any, labels: Any, out: Any) -> None:
     """Write into ``out`` the value of every label that is in its row of ``matched``, which ascends
     with -1 at the end.
@@ -162,6 +278,13 @@ def _look_up_matches(matched: Any, values: Any, labels: Any, out: Any) -> None:
             last -= 1
         for position in range(labels.shape[1]):
             label = labels[row, position]
-            at = np.searchsorted(matched[row, :last], label)
+            at = 0
+            high = last
+            while at < high:
+                middle = (at + high) >> 1
+                if matched[row, middle] < label:
+                    at = middle + 1
+                else:
+                    high = middle
             if at < last and matched[row, at] == label:
                 out[row, position] = values[row, at]

@@ -1,6 +1,6 @@
 """Texts as words, stems and pairs of stems, with their positions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rembrandt.features import counting
 from rembrandt.features.analysis import Analyzer
-from rembrandt.features.terms import SEED, hash_span, join, mix
+from rembrandt.features.terms import POINTS, SEED, Terms, hash_span, join, mix
 from rembrandt.kernels import kernel
 from rembrandt.progress import silent
 
@@ -42,21 +42,35 @@ class Spelled(NamedTuple):
     positions: NDArray[np.int32]
 
 
-def spell(texts: Sequence[str]) -> Spelled:
+def spell(texts: Iterable[str]) -> Spelled:
     """Return the terms of texts: stem, word, and pair with the word before, for each word."""
+    return _joined(_spelled_chunks(texts))
+
+
+def spell_stems(texts: Iterable[str]) -> Spelled:
+    """Return the stems of texts alone, in a third of the memory."""
+    return _joined(stems_of(chunk) for chunk in _spelled_chunks(texts))
+
+
+def _spelled_chunks(texts: Iterable[str]) -> Iterator[Spelled]:
+    for chunk in _ANALYZER.chunks(list(texts), silent):
+        points, _ = join(chunk.texts)
+        yield _spelled(points, chunk.terms)
+
+
+def _joined(chunks: Iterable[Spelled]) -> Spelled:
+    """Return the terms of the texts of all chunks."""
     ends = [np.zeros(0, dtype=np.int64)]
     keys = [np.zeros(0, dtype=np.uint64)]
     kinds = [np.zeros(0, dtype=np.uint8)]
     positions = [np.zeros(0, dtype=np.int32)]
     n_before = 0
-    for chunk in _ANALYZER.chunks(list(texts), silent):
-        points, _ = join(chunk.texts)
-        spelled = _spell(points, *chunk.terms)
-        ends.append(spelled.ends + n_before)
-        keys.append(spelled.keys)
-        kinds.append(spelled.kinds)
-        positions.append(spelled.positions)
-        n_before += len(spelled.keys)
+    for chunk in chunks:
+        ends.append(chunk.ends + n_before)
+        keys.append(chunk.keys)
+        kinds.append(chunk.kinds)
+        positions.append(chunk.positions)
+        n_before += len(chunk.keys)
     return Spelled(
         np.concatenate(ends),
         np.concatenate(keys),
@@ -85,19 +99,43 @@ def stems_of(spelled: Spelled) -> Spelled:
     )
 
 
-@kernel()
-def _spell(points: Any, hashes: Any, ends: Any, starts: Any, stops: Any) -> Any:
-    """The terms of words; ``ends`` is the number of words up to the end of each text."""
-    room = 3 * len(hashes)
-    keys = np.empty(room, np.uint64)
-    kinds = np.empty(room, np.uint8)
-    positions = np.empty(room, np.int32)
-    last = np.empty(len(ends), np.int64)
+def _spelled(points: NDArray[np.uint32], words: Terms) -> Spelled:
+    """Return the terms of words."""
+    room = 3 * len(words.hashes)
+    keys = np.empty(room, dtype=np.uint64)
+    kinds = np.empty(room, dtype=np.uint8)
+    positions = np.empty(room, dtype=np.int32)
+    ends = np.empty(len(words.ends), dtype=np.int64)
+    n = _spell(
+        points, words.hashes, words.ends, words.starts, words.stops, keys, kinds, positions, ends
+    )
+    return Spelled(ends, keys[:n], kinds[:n], positions[:n])
+
+
+@kernel(
+    f"({POINTS}, uint64[::1], int64[::1], int64[::1], int64[::1], uint64[::1], uint8[::1], "
+    "int32[::1], int64[::1])"
+)
+def _spell(
+    points: Any,
+    hashes: Any,
+    word_ends: Any,
+    starts: Any,
+    stops: Any,
+    keys: Any,
+    kinds: Any,
+    positions: Any,
+    ends: Any,
+) -> int:
+    """Write the terms of words, and return their number.
+
+    ``word_ends`` is the number of words up to the end of each text, ``ends`` that of terms.
+    """
     n = 0
     begin = 0
-    for text in range(len(ends)):
+    for text in range(word_ends.shape[0]):
         before = np.uint64(0)
-        for word in range(begin, ends[text]):
+        for word in range(begin, word_ends[text]):
             stop = min(stops[word], starts[word] + STEM_LENGTH)
             stem = hash_span(points, starts[word], stop, _STEM_SEED)
             keys[n] = stem
@@ -114,6 +152,6 @@ def _spell(points: Any, hashes: Any, ends: Any, starts: Any, stops: Any) -> Any:
                 positions[n] = word - begin - 1
                 n += 1
             before = stem
-        begin = ends[text]
-        last[text] = n
-    return Spelled(last, keys[:n], kinds[:n], positions[:n])
+        begin = word_ends[text]
+        ends[text] = n
+    return n

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from rembrandt.data.examples import Examples
+from rembrandt.data.ordering import random_order
 from rembrandt.engines.hinge import MAX_POOL_ENTRIES, HingeSettings, Nodes
 from rembrandt.linalg import Array
 from rembrandt.linalg.bisection import bisect
@@ -41,32 +42,28 @@ def fit_trees(data: Examples, settings: TreeSettings, fitting: Fitting) -> Trees
 
     @cache
     def directions() -> sparse.csr_array:
-        n_entries = int(
-            np.clip(
-                ALL_DIRECTION_ENTRIES // data.n_labels,
-                FEWEST_DIRECTION_ENTRIES,
-                MOST_DIRECTION_ENTRIES,
-            )
-        )
+        n_entries = ALL_DIRECTION_ENTRIES // data.n_labels
+        n_entries = min(max(n_entries, FEWEST_DIRECTION_ENTRIES), MOST_DIRECTION_ENTRIES)
         return label_centroids(data.X, data.Y, n_entries=n_entries)
 
     def tree(number: int) -> Tree:
-        def compute() -> Trees:
-            seed = fitting.seed + SEED_STEP * number
-            levels = _fit_tree(data, settings, seed, directions, fitting)
-            return Trees((Tree(levels),), settings.power, settings.beam)
-
-        stored = fitting.checkpoints.stage(
-            f"tree-{number}", compute, Trees.arrays, Trees.from_arrays
-        )
-        return stored.trees[0]
+        stage = f"tree-{number}"
+        alone = fitting.checkpoints.load(stage, Trees.from_arrays)
+        if alone is None:
+            levels = _fit_tree(data, settings, number, directions, fitting)
+            fitted = Tree(levels)
+            alone = Trees((fitted,), settings.power, settings.beam)
+            fitting.checkpoints.save(stage, alone.arrays)
+        return alone.trees[0]
 
     trees: list[Tree] = []
     if isinstance(fitting.begun, Trees):
         trees.extend(fitting.begun.trees)
     else:
         trees.append(tree(0))
-    n_trees = settings.n_trees if trees[0].has_clusters else 1
+    n_trees = 1
+    if trees[0].has_clusters:
+        n_trees = settings.n_trees
     for number in range(len(trees), n_trees):
         trees.append(tree(number))
     return Trees(tuple(trees), settings.power, settings.beam)
@@ -93,22 +90,26 @@ def cluster_depths(n: int, c: int, max_pairs: float) -> list[int]:
 def _fit_tree(
     data: Examples,
     settings: TreeSettings,
-    seed: int,
+    number: int,
     directions: Callable[[], sparse.csr_array],
     fitting: Fitting,
 ) -> tuple[Level, ...]:
     """Cluster the labels, and fit the levels from the largest clusters down to the labels."""
     n, c = data.Y.shape
-    weights = np.ones(n) if data.weights is None else np.asarray(data.weights)
-    counted = np.flatnonzero(weights > 0)
+    example_weights = np.ones(n)
+    if data.weights is not None:
+        example_weights = np.asarray(data.weights)
+    counted = np.flatnonzero(example_weights > 0)
     depths = cluster_depths(len(counted), c, settings.max_example_node_pairs)
     clusters = np.zeros(c, dtype=np.int64)
     if depths:
-        clusters = bisect(directions(), depths[-1], seed)
+        # Whatever the seed of the fit is: the clusters of one tree are as good as those of another.
+        clusters = bisect(directions(), depths[-1], SEED_STEP * number, data.label_keys)
     # Coordinate descent goes through rows as they come.
-    order = np.random.default_rng(seed).permutation(counted)
+    order = random_order(data, counted, fitting.seed + SEED_STEP * number)
     Y = data.Y[order]
-    costs = (settings.cost * weights[order]).astype(np.float32)
+    costs = settings.cost * example_weights[order]
+    costs = costs.astype(np.float32)
     solver = fitting.backend.hinge(data.X, order)
     # The root learns from all examples.
     everything: Any = np.ones((1, len(counted)), dtype=np.int8)
@@ -120,7 +121,7 @@ def _fit_tree(
         costs=costs,
         settings=hinge_settings(settings),
         max_pool_examples=max(1, MAX_POOL_ENTRIES * n // max(1, data.X.nnz)),
-        are_clusters=True,
+        all_features=True,
     )
     levels: list[Level] = []
     for above, depth in pairwise([0, *depths]):
@@ -129,10 +130,19 @@ def _fit_tree(
         examples = node_examples(Y, node_of_label, n_nodes)
         parent = np.arange(n_nodes) >> (depth - above)
         nodes = replace(nodes, rows=examples, parent=parent)
-        levels.append(Level.rounded(*solver.fit(nodes, fitting.report), parent))
+        weights, bias = solver.fit(nodes, fitting.report)
+        level = Level.rounded(weights, bias, parent)
+        levels.append(level)
         nodes = replace(nodes, pools=examples)
-    nodes = replace(nodes, rows=as_csr(Y.T), parent=clusters, are_clusters=False)
-    levels.append(Level.rounded(*solver.fit(nodes, fitting.report), clusters))
+    nodes = replace(
+        nodes,
+        rows=as_csr(Y.T),
+        parent=clusters,
+        all_features=settings.label_features == "all",
+    )
+    weights, bias = solver.fit(nodes, fitting.report)
+    labels = Level.rounded(weights, bias, clusters)
+    levels.append(labels)
     return tuple(levels)
 
 
@@ -142,7 +152,8 @@ def node_examples(Y: sparse.csr_array, node_of_label: Array, n_nodes: int) -> sp
     ones = np.ones(n_labels, dtype=np.float32)
     cells = (np.arange(n_labels), node_of_label)
     member: Any = sparse.csr_array((ones, cells), shape=(n_labels, n_nodes))
-    return as_csr((Y @ member).T)
+    nodes_of_examples = Y @ member
+    return as_csr(nodes_of_examples.T)
 
 
 def hinge_settings(settings: TreeSettings) -> HingeSettings:

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from rembrandt.data.arrays import move_columns
 from rembrandt.linalg import Array
-from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.blocks import for_each_span, spans
 from rembrandt.linalg.inverted import (
     add_lists,
     add_products,
@@ -66,8 +66,9 @@ class Level:
         """Round the weights to half precision, in which they are stored: a saved model predicts the
         same.
         """
+        data = weights.data
         for entries in spans(weights.nnz, ROUNDED_WEIGHTS):
-            weights.data[entries] = as_half(weights.data[entries])
+            data[entries] = as_half(data[entries])
         return cls(weights, bias, parent)
 
 
@@ -96,7 +97,10 @@ class Tree:
         """The weights of every level of clusters by feature; those of the labels when there are no
         clusters.
         """
-        return tuple(as_csr(level.weights.T) for level in self.levels[:-1] or self.levels)
+        levels = self.levels
+        if self.has_clusters:
+            levels = self.levels[:-1]
+        return tuple(as_csr(level.weights.T) for level in levels)
 
     @cached_property
     def by_feature(self) -> sparse.csr_array:
@@ -106,20 +110,32 @@ class Tree:
     @cached_property
     def members(self) -> tuple[Array, Array]:
         """Where the labels of each cluster start, and the labels by cluster."""
-        parent = self.labels.parent
-        ends = np.cumsum(np.bincount(parent, minlength=self.n_clusters))
-        return np.append(0, ends), np.argsort(parent, kind="stable")
+        cluster = self.labels.parent
+        sizes = np.bincount(cluster, minlength=self.n_clusters)
+        ends = np.cumsum(sizes)
+        starts = np.append(0, ends)
+        labels = np.argsort(cluster, kind="stable")
+        return starts, labels
 
     @cached_property
     def label_lists(self) -> tuple[Array, ...]:
         """The weights of the labels by cluster and feature."""
         starts, labels = self.members
         sizes = np.diff(starts)
-        dtype: Any = np.uint16 if sizes.max() <= SHORT_POSITIONS else np.int32
-        positions = np.empty(len(labels), dtype=dtype)
-        positions[labels] = np.arange(len(labels)) - np.repeat(starts[:-1], sizes)
-        by_feature = csr_arrays(as_csr(self.labels.weights.T))
-        return lists_by_cluster(by_feature, self.labels.parent, positions, self.n_clusters)
+        dtype: Any = np.int32
+        if sizes.max() <= SHORT_POSITIONS:
+            dtype = np.uint16
+        n_labels = len(labels)
+        first_positions = np.repeat(starts[:-1], sizes)
+        positions = np.empty(n_labels, dtype=dtype)
+        positions[labels] = np.arange(n_labels) - first_positions
+        by_feature = as_csr(self.labels.weights.T)
+        return lists_by_cluster(
+            csr_arrays(by_feature),
+            self.labels.parent,
+            positions,
+            self.n_clusters,
+        )
 
     def prepare_search(self) -> None:
         """Make the layouts that a search needs: once, not in each thread."""
@@ -130,9 +146,12 @@ class Tree:
 
     def clusters(self, X: sparse.csr_array, rows: slice, power: float) -> Array:
         """Log-probabilities of the clusters."""
-        total = np.zeros((rows.stop - rows.start, 1), dtype=np.float32)
+        n_rows = rows.stop - rows.start
+        total = np.zeros((n_rows, 1), dtype=np.float32)
         for level, lists in zip(self.levels[:-1], self.lists, strict=False):
-            total = total[:, level.parent] - _loss(_margins(X, rows, lists, level.bias), power)
+            margins = _margins(X, rows, lists, level.bias)
+            of_parents = total[:, level.parent]
+            total = of_parents - _loss(margins, power)
         return total
 
 
@@ -166,33 +185,40 @@ class Trees(Part):
     def block_rows(self) -> int:
         """Number of rows to score at a time."""
         n_clusters = sum(tree.n_clusters for tree in self.trees)
-        return max(1, min(SCORED_BLOCK_ROWS, MAX_CLUSTER_SCORES // n_clusters))
+        affordable = MAX_CLUSTER_SCORES // n_clusters
+        return max(1, min(SCORED_BLOCK_ROWS, affordable))
 
     def prepare(self, X: Matrix) -> PreparedRows:
         unit = unit_rows(X)
         n = unit.shape[0]
-        clusters = tuple(np.empty((n, tree.n_clusters), dtype=np.float32) for tree in self.trees)
+        clusters = []
+        for tree in self.trees:
+            shape = (n, tree.n_clusters)
+            clusters.append(np.empty(shape, dtype=np.float32))
 
         def fill(number: int, rows: slice) -> None:
-            clusters[number][rows] = self.trees[number].clusters(unit, rows, self.power)
+            tree = self.trees[number]
+            clusters[number][rows] = tree.clusters(unit, rows, self.power)
 
         for_each(fill, self._calls(n), small=n < FEW_ROWS)
-        return PreparedRows(unit, clusters)
+        return PreparedRows(unit, tuple(clusters))
 
     def top(self, rows: PreparedRows, k: int) -> tuple[Labels, Array]:
         """See `Part`. The labels of the `beam` best clusters of every tree are searched."""
         if len(self.trees) == 1:
             listed, probabilities = self._top_of_each(rows, k)
             return listed[0], probabilities[0]
-        listed, probabilities = self._top_of_each(rows, max(k, N_CANDIDATES))
-        labels = _likeliest(
-            np.hstack(list(listed)), np.hstack(list(probabilities)), max(k, N_CANDIDATES)
-        )
+        n_candidates = max(k, N_CANDIDATES)
+        listed, probabilities = self._top_of_each(rows, n_candidates)
+        all_listed = np.hstack(list(listed))
+        all_probabilities = np.hstack(list(probabilities))
+        labels = _likeliest(all_listed, all_probabilities, n_candidates)
         # What the lists of the trees contain already.
-        known = np.full((len(listed), *labels.shape), np.nan, dtype=np.float32)
-        for tree_known, tree_listed, tree_scores in zip(known, listed, probabilities, strict=True):
-            look_up(labels, tree_listed, tree_scores, tree_known)
-        labels, scores = rank(labels, self._means(rows, labels, known))
+        computed = np.full((len(listed), *labels.shape), np.nan, dtype=np.float32)
+        for number, of_tree in enumerate(computed):
+            look_up(labels, listed[number], probabilities[number], of_tree)
+        means = self._means(rows, labels, computed)
+        labels, scores = rank(labels, means)
         return labels[:, :k], scores[:, :k]
 
     def at(self, rows: PreparedRows, labels: Labels) -> Array:
@@ -203,50 +229,61 @@ class Trees(Part):
         n = rows.X.shape[0]
         total = np.zeros((n, self.n_labels), dtype=np.float32)
         share = np.float32(1 / len(self.trees))
+        X = csr_arrays(rows.X)
 
         def add(span: slice) -> None:
+            shape = (span.stop - span.start, self.n_labels)
             for tree, clusters in zip(self.trees, rows.clusters, strict=True):
-                margins = np.zeros((span.stop - span.start, self.n_labels), dtype=np.float32)
-                add_lists(csr_arrays(rows.X), span.start, csr_arrays(tree.by_feature), margins)
+                margins = np.zeros(shape, dtype=np.float32)
+                add_lists(X, span.start, csr_arrays(tree.by_feature), margins)
                 loss = _loss(margins + tree.labels.bias, self.power)
-                total[span] += share * np.exp(clusters[span][:, tree.labels.parent] - loss)
+                above = clusters[span][:, tree.labels.parent]
+                total[span] += share * np.exp(above - loss)
 
         for tree in self.trees:
             _ = tree.by_feature  # once, not in each thread
-        for_each(add, ((span,) for span in spans(n, SMALLEST_CALL_ROWS)))
+        for_each_span(add, n, SMALLEST_CALL_ROWS)
         return total
 
-    def _means(self, rows: PreparedRows, labels: Labels, known: Array | None) -> Array:
-        """Scores of labels; ``known`` probabilities (trees × n × m) are not computed again, the
-        others are NaN.
+    def _means(self, rows: PreparedRows, labels: Labels, computed: Array | None) -> Array:
+        """Return the scores of labels.
+
+        Probabilities in ``computed`` (trees × n × m) are not computed again; the others are NaN.
         """
         out = np.zeros(labels.shape, dtype=np.float32)
-        space = Workspace(lambda: np.zeros(rows.X.shape[1], dtype=np.float32))
+        n_features = rows.X.shape[1]
+        space = Workspace(lambda: np.zeros(n_features, dtype=np.float32))
         share = np.float32(1 / len(self.trees))
+        X = csr_arrays(rows.X)
 
         def fill(span: slice) -> None:
             for number, tree in enumerate(self.trees):
-                if known is None:
-                    tree_known = np.full(out[span].shape, np.nan, out.dtype)
+                if computed is None:
+                    probabilities = np.full(out[span].shape, np.nan, out.dtype)
                 else:
-                    tree_known = known[number][span]
-                is_unknown = np.isnan(tree_known)
-                wanted = np.ascontiguousarray(np.where(is_unknown, labels[span], -1))
+                    probabilities = computed[number][span]
+                is_missing = np.isnan(probabilities)
+                wanted = np.where(is_missing, labels[span], -1)
+                wanted = np.ascontiguousarray(wanted)
                 margins = np.zeros(wanted.shape, dtype=np.float32)
                 weights = csr_arrays(tree.labels.weights)
                 with space.borrowed() as dense:
-                    add_products(csr_arrays(rows.X), span.start, wanted, weights, dense, margins)
+                    add_products(X, span.start, wanted, weights, dense, margins)
                 loss = _loss(margins + tree.labels.bias[wanted], self.power)
+                clusters = rows.clusters[number][span]
                 parents = tree.labels.parent[wanted]
-                above = np.take_along_axis(rows.clusters[number][span], parents, axis=1)
-                out[span] += share * np.where(is_unknown, np.exp(above - loss), tree_known)
+                above = np.take_along_axis(clusters, parents, axis=1)
+                missing = np.exp(above - loss)
+                out[span] += share * np.where(is_missing, missing, probabilities)
 
-        for_each(fill, ((span,) for span in spans(rows.X.shape[0], SMALLEST_CALL_ROWS)))
+        n = rows.X.shape[0]
+        for_each_span(fill, n, SMALLEST_CALL_ROWS)
         return np.where(labels < 0, np.float32(-np.inf), out)
 
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d, summed over trees."""
-        return as_csr(reduce(operator.add, (tree.labels.weights for tree in self.trees)))
+        of_trees = [tree.labels.weights for tree in self.trees]
+        return as_csr(reduce(operator.add, of_trees))
 
     def with_columns(self, columns: NDArray[np.int64], n_features: int) -> Trees:
         trees = []
@@ -254,8 +291,10 @@ class Trees(Part):
             levels = []
             for level in tree.levels:
                 weights = move_columns(level.weights, columns, n_features)
-                levels.append(replace(level, weights=weights))
-            trees.append(Tree(tuple(levels)))
+                moved = replace(level, weights=weights)
+                levels.append(moved)
+            moved_tree = Tree(tuple(levels))
+            trees.append(moved_tree)
         return replace(self, trees=tuple(trees))
 
     def explain(self, row: sparse.csr_array, labels: Labels) -> Contributions:
@@ -268,10 +307,13 @@ class Trees(Part):
         feature x adds ``E Σ m w x`` over the path, exactly.
         """
         unit = unit_rows(row).astype(np.float64)
-        of_trees = [_explain_tree(tree, unit, labels, self.power) for tree in self.trees]
-        base = np.mean([contributions.base for contributions in of_trees], axis=0)
-        values = np.mean([contributions.values for contributions in of_trees], axis=0)
-        return Contributions(base, values)
+        bases = []
+        values = []
+        for tree in self.trees:
+            contributions = _explain_tree(tree, unit, labels, self.power)
+            bases.append(contributions.base)
+            values.append(contributions.values)
+        return Contributions(np.mean(bases, axis=0), np.mean(values, axis=0))
 
     def arrays(self) -> tuple[dict[str, Array], Facts]:
         arrays: dict[str, Array] = {}
@@ -281,8 +323,12 @@ class Trees(Part):
                 arrays |= pack_csr(f"{name}.weights", level.weights)
                 arrays[f"{name}.bias"] = level.bias
                 arrays[f"{name}.parent"] = level.parent.astype(np.int32)
-        levels = [len(tree.levels) for tree in self.trees]
-        return arrays, {"levels": levels, "power": self.power, "beam": self.beam}
+        facts = {
+            "levels": [len(tree.levels) for tree in self.trees],
+            "power": self.power,
+            "beam": self.beam,
+        }
+        return arrays, facts
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array], facts: Facts) -> Trees:
@@ -294,8 +340,9 @@ class Trees(Part):
             n_above = 1  # nodes of the level before
             for number in range(positive(n_levels, int)):
                 name = f"trees.{t}.{number}"
-                is_last = number == n_levels - 1
-                n_rows = n_labels if is_last else None
+                n_rows = None
+                if number == n_levels - 1:
+                    n_rows = n_labels
                 weights = unpack_csr(f"{name}.weights", arrays, (n_rows, n_features))
                 n_nodes, n_features = weights.shape
                 bias = checked(f"{name}.bias", arrays, (n_nodes,))
@@ -304,41 +351,63 @@ class Trees(Part):
                 n_above = n_nodes
             n_labels = n_above
             trees.append(Tree(tuple(levels)))
-        return cls(tuple(trees), positive(facts["power"]), positive(facts["beam"], int))
+        power = positive(facts["power"])
+        beam = positive(facts["beam"], int)
+        return cls(tuple(trees), power, beam)
 
     def _calls(self, n: int) -> Iterator[tuple[int, slice]]:
         """Every tree with blocks of rows: as many as there are threads, because few rows do not pay
         for a cluster.
         """
-        step = min(max(SMALLEST_CALL_ROWS, -(-n // n_threads())), LARGEST_CALL_ROWS)
-        return ((number, rows) for number in range(len(self.trees)) for rows in spans(n, step))
+        rows_of_thread = -(-n // n_threads())
+        step = min(max(SMALLEST_CALL_ROWS, rows_of_thread), LARGEST_CALL_ROWS)
+        for number in range(len(self.trees)):
+            for rows in spans(n, step):
+                yield number, rows
 
     def _top_of_each(self, rows: PreparedRows, k: int) -> tuple[Labels, Array]:
-        """The best labels in each tree and their probabilities in it, trees × n × k."""
-        n = rows.X.shape[0]
+        """Return the best labels in each tree and their probabilities in it, trees × n × k."""
+        n, n_features = rows.X.shape
         shape = (len(self.trees), n, k)
         best = np.full(shape, -1, dtype=np.int64)
         scores = np.full(shape, -np.inf, dtype=np.float32)
-        space = Workspace(lambda: np.full(rows.X.shape[1], -1, dtype=np.int32))
+        space = Workspace(lambda: np.full(n_features, -1, dtype=np.int32))
 
         def fill(number: int, span: slice) -> None:
-            tree = self.trees[number]
-            if tree.has_clusters:
-                self._search(rows, number, span, space, best[number, span], scores[number, span])
+            tree_best = best[number, span]
+            tree_scores = scores[number, span]
+            if self.trees[number].has_clusters:
+                self._search(rows, number, span, space, tree_best, tree_scores)
             else:
-                for block in spans(span.stop - span.start, SMALLEST_CALL_ROWS):
-                    few = slice(span.start + block.start, span.start + block.stop)
-                    margins = _margins(rows.X, few, tree.lists[0], tree.labels.bias)
-                    best[number, few], scores[number, few] = top_k(-_loss(margins, self.power), k)
-            labels, log_probabilities = rank(best[number, span], scores[number, span])
+                self._scan(rows, number, span, tree_best, tree_scores)
+            labels, log_probabilities = rank(tree_best, tree_scores)
             probabilities = np.exp(log_probabilities)
-            best[number, span] = labels
-            scores[number, span] = np.where(labels < 0, np.float32(-np.inf), probabilities)
+            tree_best[:] = labels
+            tree_scores[:] = np.where(labels < 0, np.float32(-np.inf), probabilities)
 
         for tree in self.trees:
             tree.prepare_search()
         for_each(fill, self._calls(n), small=n < FEW_ROWS)
         return best, scores
+
+    def _scan(
+        self,
+        rows: PreparedRows,
+        number: int,
+        span: slice,
+        best: Labels,
+        scores: Array,
+    ) -> None:
+        """Fill in the best of all labels in a tree without clusters, and their
+        log-probabilities.
+        """
+        tree = self.trees[number]
+        k = best.shape[1]
+        for block in spans(span.stop - span.start, SMALLEST_CALL_ROWS):
+            few = slice(span.start + block.start, span.start + block.stop)
+            margins = _margins(rows.X, few, tree.lists[0], tree.labels.bias)
+            log_probabilities = -_loss(margins, self.power)
+            best[block], scores[block] = top_k(log_probabilities, k)
 
     def _search(
         self,
@@ -373,30 +442,36 @@ class Trees(Part):
 
 def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Array) -> Array:
     """``xᵀs + b`` of every node of a level."""
-    margins = np.tile(bias, (rows.stop - rows.start, 1))
+    n_rows = rows.stop - rows.start
+    margins = np.tile(bias, (n_rows, 1))
     add_lists(csr_arrays(X), rows.start, csr_arrays(lists), margins)
     return margins
 
 
 def _loss(margins: Array, power: float) -> Array:
-    return np.asarray(np.maximum(0, 1 - margins) ** np.float32(power))
+    shortfall = np.maximum(0, 1 - margins)
+    return np.asarray(shortfall ** np.float32(power))
 
 
 def _explain_tree(
     tree: Tree, unit: sparse.csr_array, labels: Labels, power: float
 ) -> Contributions:
     """Return what the entries of a unit row add to the probabilities that one tree gives."""
-    values = np.zeros((unit.nnz, len(labels)))
-    full_sum = np.zeros(len(labels))  # f of the row
-    empty_sum = np.zeros(len(labels))  # and of an empty row
+    n_labels = len(labels)
+    values = np.zeros((unit.nnz, n_labels))
+    full_sum = np.zeros(n_labels)  # f of the row
+    empty_sum = np.zeros(n_labels)  # and of an empty row
     nodes = labels
     for level in reversed(tree.levels):
-        added = level.weights[nodes][:, unit.indices].toarray().T * unit.data[:, None]
-        bias = level.bias[nodes].astype(np.float64)
+        weights = level.weights[nodes][:, unit.indices]
+        added = weights.toarray().T * unit.data[:, None]
         change = added.sum(axis=0)
-        empty = -(np.maximum(0.0, 1.0 - bias) ** power)
-        full = -(np.maximum(0.0, 1.0 - (bias + change)) ** power)
-        derivative = power * np.maximum(0.0, 1.0 - bias) ** (power - 1)
+        bias = level.bias[nodes].astype(np.float64)
+        empty_shortfall = np.maximum(0.0, 1.0 - bias)
+        full_shortfall = np.maximum(0.0, 1.0 - (bias + change))
+        empty = -(empty_shortfall**power)
+        full = -(full_shortfall**power)
+        derivative = power * empty_shortfall ** (power - 1)
         values += added * secant(empty, full, change, derivative)
         empty_sum = empty_sum + empty
         full_sum = full_sum + full
@@ -407,18 +482,24 @@ def _explain_tree(
 
 
 def _likeliest(labels: Labels, scores: Array, k: int) -> Labels:
-    """The ``k`` distinct labels of every row with the largest sums of scores, ascending, -1
+    """Return the ``k`` distinct labels of every row with the largest sums of scores, ascending, -1
     last.
     """
+    n_rows, n_listed = labels.shape
     order = np.argsort(labels, axis=1, kind="stable")
     labels = np.take_along_axis(labels, order, axis=1)
-    scores = np.take_along_axis(np.maximum(scores, 0), order, axis=1)
-    ends = np.cumsum(scores, axis=1, dtype=np.float64)
-    is_last = np.ones(labels.shape, dtype=np.bool_)  # of equal labels
+    scores = np.maximum(scores, 0)
+    scores = np.take_along_axis(scores, order, axis=1)
+    # The sum of a label's scores is stored where the last of them is.
+    is_last = np.ones(labels.shape, dtype=np.bool_)
     is_last[:, :-1] = labels[:, 1:] != labels[:, :-1]
-    before = np.maximum.accumulate(np.where(is_last, ends, 0), axis=1)
-    sums = ends - np.hstack([np.zeros((len(labels), 1)), before[:, :-1]])
-    positions, _ = top_k(np.where(is_last & (labels >= 0), sums, -np.inf), k)
-    positions = np.sort(np.where(positions < 0, labels.shape[1], positions), axis=1)
+    ends = np.cumsum(scores, axis=1, dtype=np.float64)
+    last_ends = np.maximum.accumulate(np.where(is_last, ends, 0), axis=1)
+    starts = np.hstack([np.zeros((n_rows, 1)), last_ends[:, :-1]])
+    is_candidate = is_last & (labels >= 0)
+    sums = np.where(is_candidate, ends - starts, -np.inf)
+    positions, _ = top_k(sums, k)
+    positions = np.where(positions < 0, n_listed, positions)
+    positions = np.sort(positions, axis=1)
     padded = np.pad(labels, ((0, 0), (0, 1)), constant_values=-1)
     return np.take_along_axis(padded, positions, axis=1)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rembrandt.settings import AUTO, PartSettings, Preset, declare, document
-from rembrandt.settings.kinds import Number, WholeNumber
+from rembrandt.settings.kinds import Choice, Number, WholeNumber
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,6 +33,15 @@ class TreeSettings(PartSettings):
         "preset allows for rows with as many non-zero features.",
         panel="Advanced",
     )
+    label_features: Any = declare(
+        Choice(("own", "all")),
+        "auto",
+        words=AUTO,
+        help="Features that a label has weights of.",
+        note="`own`: those of its own examples. `all`: those of all examples that it learns from. "
+        "`auto` is `all` where examples have one label, rounded, so that words of other labels "
+        "are evidence against a label, and otherwise `own`.",
+    )
     cost: float = declare(
         Number(0, above=True),
         1.0,
@@ -56,7 +65,7 @@ class TreeSettings(PartSettings):
     )
     passes: int = declare(
         WholeNumber(1),
-        6,
+        4,
         help="Passes over the examples of a node, at most.",
         panel="Advanced",
     )

@@ -4,6 +4,7 @@ import { withArrowKeys, bar, hideError, showError, debounce, h, labelLink, nameO
 
 const PAUSE = 350; // milliseconds after the last key before a request is sent
 const SHOWN = 4; // example texts
+const SHOWN_WORDS = 8; // of an explanation
 const LONG = 5000; // characters of an example text at most
 const WORDS = /^\p{L}[\p{L}\p{M} ,'’-]{3,60}$/u; // a name that is made of words
 
@@ -79,7 +80,10 @@ export async function classify(root, state) {
 
   function draw(index) {
     const { labels } = state.answer;
-    const rows = labels.map((prediction, i) =>
+    const firstBelow = labels.findIndex((prediction) => !prediction.assigned);
+    const line = firstBelow > 0 ? "Below the threshold" : "No label reaches the threshold";
+    const rows = labels.flatMap((prediction, i) => [
+      i === firstBelow ? h("li", { class: "threshold" }, line) : null,
       h(
         "li",
         null,
@@ -91,7 +95,7 @@ export async function classify(root, state) {
           bar(prediction.probability),
         ),
       ),
-    );
+    ]);
     const list = withArrowKeys(h("ol", { class: "ranking" }, rows), "button");
     const about = labels.length
       ? h("p", { class: "facts" }, "The probability that a label is right. Choose one to see why.")
@@ -151,23 +155,37 @@ function parseVector(text) {
 const minus = (value) => value.toFixed(3).replace("-", "−");
 
 function explanationOf(prediction, text) {
-  const { words, segments, base, comparison, rest: unlisted, log_odds: logOdds } = prediction.explanation;
-  const strongest = Math.max(1e-9, ...words.map((word) => Math.abs(word.contribution)));
-  const rows = words.slice(0, 8).map((word) =>
-    h("tr", null, h("th", { scope: "row" }, word.word), h("td", null, bar(word.contribution / strongest, true)), h("td", { class: "number" }, formatSigned(word.contribution))),
-  );
-  const others = words.slice(8).reduce((sum, word) => sum + word.contribution, unlisted);
+  const { words, segments, base, comparison, rest: unlisted, log_odds: logOdds, estimates } = prediction.explanation;
+  const others = words.slice(SHOWN_WORDS).reduce((sum, word) => sum + word.contribution, unlisted);
   return [
     h("h2", { id: "why-title" }, "Why ", h("a", { href: labelLink(prediction.label) }, prediction.name)),
     prediction.description ? h("p", { class: "about" }, prediction.description) : "",
     text === null ? "" : h("p", { class: "reading" }, markedText(text, segments)),
-    h("table", { class: "words" }, h("caption", { class: "sr" }, "Contribution of each word to the log-odds"), h("tbody", null, rows)),
+    wordTable("Contribution of each word to the log-odds", words, text !== null),
     h(
       "p",
       { class: "quiet sum" },
       `Log-odds ${minus(logOdds)} = ${minus(base)} for an empty text, plus the words above, ${formatSigned(others)} for all other words and ${formatSigned(comparison)} for the comparison with other labels.`,
+      text !== null && words.slice(0, SHOWN_WORDS).some(isWhole) ? " In italics: not a word, but what the parts add that read the text as a whole." : null,
     ),
+    ...estimates.flatMap(({ part, words: estimated }) => [
+      h("h3", { class: "estimated" }, `Estimated words of the ${part}`),
+      wordTable(`Estimated contribution of each word to the ${part}`, estimated),
+      h("p", { class: "quiet sum" }, `The ${part} reads the text as a whole. These are estimates: how much the log-odds fall without the word. They do not add up.`),
+    ]),
   ];
+}
+
+/** Whether a contribution belongs to no place in the text. */
+const isWhole = (word) => !word.spans.length;
+
+/** The strongest words with bars; `marksWhole` puts what is not a word in italics. */
+function wordTable(caption, words, marksWhole = false) {
+  const strongest = Math.max(1e-9, ...words.map((word) => Math.abs(word.contribution)));
+  const rows = words.slice(0, SHOWN_WORDS).map((word) =>
+    h("tr", null, h("th", { scope: "row", class: marksWhole && isWhole(word) ? "whole" : null }, word.word), h("td", null, bar(word.contribution / strongest, true)), h("td", { class: "number" }, formatSigned(word.contribution))),
+  );
+  return h("table", { class: "words" }, h("caption", { class: "sr" }, caption), h("tbody", null, rows));
 }
 
 /** Mark the segments of a text; positions count code points, as in the service. */

@@ -48,9 +48,13 @@ export async function labels(root, state, selected) {
   const searched = search();
   if (selected) {
     root.classList.add("chosen");
-    await draw(page, selected);
-  }
-  else page.replaceChildren(h("p", { class: "hint" }, "Choose a label to see the labels nearest to it."));
+    try {
+      await draw(page, selected);
+    } catch (error) {
+      page.replaceChildren(h("p", { class: "hint" }, "This label cannot be shown. Search for another one."));
+      showError(error.message);
+    }
+  } else page.replaceChildren(h("p", { class: "hint" }, "Choose a label to see the labels nearest to it."));
   await searched;
   if (!selected) input.focus({ preventScroll: true });
   return () => request?.abort();

@@ -7,6 +7,7 @@ const MAX_ZOOM = 400; // relative to the view of all labels
 const REACH = 14; // pixels within which the pointer selects a label
 const NAMES = 60; // shown at the same time
 const HUES = 24;
+const AROUND = 20; // labels that are in view around one that is moved to
 
 export async function map(root, state, initial) {
   const canvas = h("canvas", {
@@ -38,7 +39,8 @@ export async function map(root, state, initial) {
   const context = canvas.getContext("2d");
 
   const toScreen = (i) => [points.x[i] * view.k + view.x, points.y[i] * view.k + view.y];
-  const radius = (i) => Math.min(9, (1.1 + 0.9 * Math.log10(1 + points.count[i])) * Math.max(1, Math.min(1.8, Math.sqrt(view.k / base()) ** 0.5)));
+  const room = () => view.k / Math.sqrt(points.x.length); // pixels between two labels, if they were on a grid
+  const radius = (i) => Math.min(9, (1.1 + 0.9 * Math.log10(1 + points.count[i])) * Math.max(1, Math.min(1.8, Math.max((view.k / base()) ** 0.25, room() / 45))));
   const base = () => 0.92 * Math.min(canvas.clientWidth, canvas.clientHeight);
   const redraw = () => { frame ||= requestAnimationFrame(draw); };
 
@@ -56,7 +58,9 @@ export async function map(root, state, initial) {
   }
 
   function moveTo(i) {
-    const k = Math.max(view.k, base() * 6);
+    const distances = points.x.map((x, j) => Math.hypot(x - points.x[i], points.y[j] - points.y[i])).sort((a, b) => a - b);
+    const reach = distances[Math.min(AROUND, distances.length - 1)] || 1;
+    const k = Math.max(base(), Math.min(Math.max(view.k, base() * 6), (0.46 * base()) / reach));
     const to = { k, x: canvas.clientWidth / 2 - points.x[i] * k, y: canvas.clientHeight / 2 - points.y[i] * k };
     const from = { ...view };
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -144,8 +148,9 @@ export async function map(root, state, initial) {
       if (x < 0 || y < 8 || y > height - 8 || x > width) continue;
       context.font = `${strong.has(i) ? 600 : 450} 12px system-ui, sans-serif`;
       const name = points.name[i].length > 34 ? `${points.name[i].slice(0, 32)}…` : points.name[i];
-      const box = [x + radius(i) + 4, y - 8, context.measureText(name).width + 4, 16];
-      if (box[0] + box[2] > width - 4) box[0] = x - radius(i) - 4 - box[2];
+      const gap = strong.has(i) ? 9 : 4; // beside the ring
+      const box = [x + radius(i) + gap, y - 8, context.measureText(name).width + 4, 16];
+      if (box[0] + box[2] > width - 4) box[0] = x - radius(i) - gap - box[2];
       if (box[0] < 4) continue;
       if (taken.some((b) => box[0] < b[0] + b[2] + 8 && b[0] < box[0] + box[2] + 8 && box[1] < b[1] + b[3] && b[1] < box[1] + box[3])) continue;
       taken.push(box);

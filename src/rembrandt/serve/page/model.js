@@ -3,7 +3,7 @@ import * as api from "./api.js";
 import { h, svg, formatCount } from "./dom.js";
 import { percent } from "./percent.js";
 
-const PARTS = { trees: "label trees", centroids: "label centroids", embedding: "label embedding" };
+const PARTS = { trees: "label trees", centroids: "label centroids", embedding: "label embedding", names: "names of labels", encoder: "an encoder" };
 
 export async function model(root) {
   const facts = await api.details();
@@ -20,7 +20,7 @@ export async function model(root) {
       h("h1", null, facts.name),
       h("p", { class: "facts" }, `version ${facts.version}, saved ${new Date(facts.saved_at).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" })}, takes ${facts.takes}`),
       h("p", { class: "facts" }, `Its predictions come from ${new Intl.ListFormat("en").format(facts.parts.map((name) => PARTS[name] ?? name))}.`),
-      facts.about.map((sentence) => h("p", { class: "about" }, sentence)),
+      facts.about.map((sentence) => h("p", { class: "about" }, sentence.replaceAll(" %", "\u00a0%"))),
       h("dl", { class: "tiles" }, tiles.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value)))),
     ),
   );
@@ -38,7 +38,9 @@ const section = (title, about, body) =>
 function flat(value, path = "") {
   if (value === null || typeof value !== "object") return [[path, formatValue(value)]];
   if (Array.isArray(value)) return [[path, value.length > 12 || value.some((entry) => typeof entry === "object") ? `${value.length} entries` : value.map(formatValue).join(", ")]];
-  return Object.entries(value).flatMap(([name, item]) => flat(item, path ? `${path} · ${name}` : name));
+  // The settings of a part stand directly below its name.
+  const below = (name) => (name === "settings" ? path : path ? `${path} · ${name}` : name);
+  return Object.entries(value).flatMap(([name, item]) => flat(item, below(name)));
 }
 
 function formatValue(value) {
@@ -67,6 +69,20 @@ function candidates(trials) {
   );
 }
 
+/** Round values between two powers of ten: 1, 2 and 5 where there are few powers. */
+function steps(low, high) {
+  const factors = high - low < 2 ? [1, 2, 5] : [1];
+  const stride = Math.max(1, Math.ceil((high - low) / 5));
+  const values = [];
+  for (let power = Math.floor(low); power <= high; power += stride)
+    for (const factor of factors) {
+      const value = factor * 10 ** power;
+      const place = Math.log10(value);
+      if (place >= low - 1e-9 && place <= high + 1e-9) values.push(Number(value.toPrecision(1)));
+    }
+  return values;
+}
+
 function spectrum(values) {
   const positive = values.map((value, i) => [i + 1, value]).filter(([, value]) => value > 0);
   if (positive.length < 2) return h("p", { class: "hint" }, "There are too few values to plot.");
@@ -76,10 +92,9 @@ function spectrum(values) {
   const low = Math.log10(Math.min(...positive.map(([, value]) => value)));
   const x = (rank) => left + ((width - left - 12) * Math.log10(rank)) / last;
   const y = (value) => top + ((height - top - bottom) * (high - Math.log10(value))) / (high - low || 1);
-  const ticks = [];
-  for (let e = 0; e <= last + 1e-9; e++) ticks.push(svg("g", null, svg("line", { class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: top, y2: height - bottom }), svg("text", { x: x(10 ** e), y: height - 12, "text-anchor": "middle" }, formatCount(10 ** e))));
-  const step = Math.max(1, Math.ceil((high - low) / 5));
-  for (let e = Math.ceil(low); e <= high; e += step) ticks.push(svg("g", null, svg("line", { class: "grid", x1: left, x2: width - 12, y1: y(10 ** e), y2: y(10 ** e) }), svg("text", { x: left - 8, y: y(10 ** e) + 4, "text-anchor": "end" }, e >= 0 && e < 5 ? formatCount(10 ** e) : `1e${e}`)));
+  const upright = (rank) => svg("g", null, svg("line", { class: "grid", x1: x(rank), x2: x(rank), y1: top, y2: height - bottom }), svg("text", { x: x(rank), y: height - 12, "text-anchor": "middle" }, formatCount(rank)));
+  const level = (value) => svg("g", null, svg("line", { class: "grid", x1: left, x2: width - 12, y1: y(value), y2: y(value) }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, value >= 0.01 && value < 1e5 ? formatCount(value) : value.toExponential(0)));
+  const ticks = [...steps(0, last).map(upright), ...steps(low, high).map(level)];
   const line = positive.map(([rank, value]) => `${x(rank).toFixed(1)},${y(value).toFixed(1)}`);
   const floor = height - bottom;
   return svg(

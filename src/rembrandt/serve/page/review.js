@@ -34,6 +34,7 @@ class Desk {
     this.queue = new Queue(state.model.name, showError);
     this.suggestions = new Map(); // by text
     this.said = h("p", { class: "sr", role: "status" });
+    this.saving = null; // the text whose answer is sent, and whether the answer was changed since
     root.addEventListener("keydown", (event) => this.press(event));
   }
 
@@ -286,6 +287,7 @@ class Desk {
     else item.marks[prediction.label] = mark;
     item.names[prediction.label] = prediction.name;
     if (item.status === SAVED) this.freeze(item);
+    if (this.saving?.item === item) this.saving.changed = true;
     item.status = OPEN;
     this.queue.changed();
     this.mark(this.queue.current);
@@ -377,7 +379,7 @@ class Desk {
     if (!this.suggestions.has(item.text) || this.saving) return;
     const verdicts = this.labels().map((prediction) => [prediction, this.verdict(prediction)]).filter(([, verdict]) => verdict !== undefined);
     const answer = this.answerOf(item, verdicts.map(([prediction, verdict]) => [prediction.label, verdict]));
-    this.saving = true;
+    const saving = (this.saving = { item, changed: false });
     try {
       if (this.keeps) await api.correct([answer]);
       hideError();
@@ -385,7 +387,13 @@ class Desk {
       showError(`Not saved: ${error.message}`);
       return;
     } finally {
-      this.saving = false;
+      this.saving = null;
+    }
+    const position = this.queue.items.indexOf(item);
+    if (position < 0) return; // all texts were cleared in the meantime
+    if (saving.changed) { // the service has the answer as it was before
+      showError(`The answer to text ${position + 1} was changed while it was being saved. Save it again.`);
+      return;
     }
     for (const [prediction, verdict] of verdicts) {
       item.marks[prediction.label] = verdict;
@@ -394,14 +402,20 @@ class Desk {
     item.status = SAVED;
     this.queue.storeAnswers();
     this.said.textContent = `Saved. ${this.queue.nReviewed} of ${counted(this.queue.items.length, "text")} reviewed.`;
-    this.show(this.queue.next() ?? this.queue.current, true);
+    if (this.queue.item === item) {
+      this.show(this.queue.next() ?? position, true);
+      return;
+    }
+    // Another text was chosen in the meantime, and stays where it is.
+    this.mark(position);
+    this.drawSheet();
   }
 
   skip() {
     const { item } = this.queue;
     const next = this.queue.next();
     if (next === null) return;
-    if (item.status === OPEN) item.status = SKIPPED;
+    if (item.status === OPEN && this.saving?.item !== item) item.status = SKIPPED;
     this.show(next, true);
   }
 

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from rembrandt.kernels import kernel
 from rembrandt.linalg.blocks import as_numpy, spans
+from rembrandt.linalg.sparse import short_indices
 from rembrandt.parts.embedding.decoders.decoder import Decoder
 from rembrandt.progress import Report, silent
 
@@ -68,7 +69,9 @@ def fit_candidates(
     n, k = H.shape
     c = Y.shape[1]
     rng = np.random.default_rng(seed)
-    drop_known(proposals, Y.indptr, Y.indices)
+    indptr = Y.indptr.astype(np.int64, copy=False)
+    indices = short_indices(Y)
+    drop_known(proposals, indptr, indices)
     mean, deviation = _moments(H)
     # Rows of about unit length.
     scale = 1 / (np.sqrt(k) * deviation)
@@ -89,8 +92,8 @@ def fit_candidates(
                 block,
                 order,
                 proposals[rows],
-                Y.indptr[rows.start : rows.stop + 1],
-                Y.indices,
+                indptr[rows.start : rows.stop + 1],
+                indices,
                 importance[rows],
                 rate,
                 Q,
@@ -121,7 +124,7 @@ def _moments(H: Any) -> tuple[Array, Array]:
     return mean, np.where(varies, deviation, np.inf)
 
 
-@kernel()
+@kernel("void(int32[:,::1], int64[::1], int32[::1])")
 def drop_known(proposals: Array, indptr: Array, indices: Array) -> None:
     """Replace proposals by -1 that are labels of their row, or occur before in it."""
     for row in range(len(proposals)):
@@ -136,7 +139,12 @@ def drop_known(proposals: Array, indptr: Array, indices: Array) -> None:
                     labels[j] = -1
 
 
-@kernel(error_model="numpy", fastmath={"reassoc", "contract"})
+@kernel(
+    "void(float32[:,::1], int64[::1], int32[:,::1], int64[::1], int32[::1], float32[::1], float32, "
+    "float32[:,::1], float32[::1], float32[::1])",
+    error_model="numpy",
+    fastmath={"reassoc", "contract"},
+)
 def descend(
     H: Array, order: Array, negatives: Array, indptr: Array, indices: Array,
     importance: Array, rate: Any,

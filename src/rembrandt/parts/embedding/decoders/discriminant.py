@@ -37,16 +37,21 @@ def fit_discriminant(
     if multiclass:
         scatter = _within_labels(statistics, sizes)
     D = scatter.shape[0]
-    strength = shrinkage * float(xp.linalg.trace(scatter)) / D
-    strength = strength + SMALLEST_SHRINKAGE * float(xp.linalg.trace(statistics.gram)) / D
+    trace = float(xp.linalg.trace(scatter))
+    total_trace = float(xp.linalg.trace(statistics.gram))
+    strength = shrinkage * trace / D
+    strength = strength + SMALLEST_SHRINKAGE * total_trace / D
     factor = CholeskyRidge(scatter, max(strength, SMALLEST_STRENGTH))
     # Of the classes, from the mean of all rows.
-    class_means = (cross / xp.astype(sizes, cross.dtype)[:, None]).T
+    divisors = xp.astype(sizes, cross.dtype)
+    class_means = (cross / divisors[:, None]).T
     weights = total * factor.solve(class_means)
-    mean = xp.astype(statistics.mean, class_means.dtype)[:, None]
-    midpoint_scores = xp.sum(weights * (class_means / 2 + mean), axis=0)
+    mean = xp.astype(statistics.mean, class_means.dtype)
+    midpoints = class_means / 2 + mean[:, None]
+    midpoint_scores = xp.sum(weights * midpoints, axis=0)
     bias = xp.log(sizes / total) - midpoint_scores
-    bias = xp.astype(xp.where(present, bias, ABSENT_SCORE), weights.dtype)
+    bias = xp.where(present, bias, ABSENT_SCORE)
+    bias = xp.astype(bias, weights.dtype)
     link: Link = "softmax" if multiclass else "sigmoid"
     return Decoder(weights, bias, link, statistics.fourier)
 
@@ -57,5 +62,6 @@ def _within_labels(statistics: RidgeStatistics, sizes: Block) -> Block:
     within = statistics.gram
     for labels in spans(len(sizes), LABEL_BLOCK):
         sums = xp.astype(statistics.cross[labels], xp.float64)
-        within = within - sums.T @ (sums / sizes[labels, None])
+        means = sums / sizes[labels, None]
+        within = within - sums.T @ means
     return within
