@@ -28,6 +28,8 @@ Weights = tuple[sparse.csr_array, Array]
 
 # Nodes fitted by one call, at most.
 PIECE_NODES = 64
+# The same where all threads share a pool: its nodes take long, and there may be few of them.
+SHARED_PIECE_NODES = 2
 # Number of pools from which each is the work of one thread; fewer pools are each shared by all.
 POOLS_PER_THREAD = 16
 # Entries of the largest pool, and of the pools that are read from a store at a time.
@@ -122,10 +124,12 @@ class Nodes:
         """
         order = self.order
         cuts = np.flatnonzero(np.diff(self.parent[order], prepend=-1, append=-1))
+        n_pools = len(cuts) - 1
+        piece_nodes = PIECE_NODES if n_pools >= POOLS_PER_THREAD else SHARED_PIECE_NODES
         pieces: list[Array] = []
         for first, last in pairwise(cuts.tolist()):
             siblings = order[first:last]
-            pieces.extend(siblings[nodes] for nodes in spans(len(siblings), PIECE_NODES))
+            pieces.extend(siblings[nodes] for nodes in spans(len(siblings), piece_nodes))
         return pieces
 
     def pool(self, parent: int) -> Array:
@@ -206,7 +210,10 @@ class Nodes:
                 fit_piece(number, nodes, rows, pool, features)
 
         if len(batch) >= POOLS_PER_THREAD:
-            for_each(fit_group, zip(batch, pools, strict=True))
+            # The longest work first, so that the threads end at about the same time.
+            work = [len(rows) * len(group) for group, rows in zip(batch, pools, strict=True)]
+            longest_first = np.argsort(work, kind="stable")[::-1].tolist()
+            for_each(fit_group, [(batch[number], pools[number]) for number in longest_first])
             return
         for group, rows in zip(batch, pools, strict=True):
             pool, features = compact(rows)
