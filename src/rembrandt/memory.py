@@ -50,6 +50,7 @@ class Shape:
     copies: int = 5  # copies of a logistic decoder's weights
     together: int = 0  # pairs of a label and a feature that occur together; 0 without trees
     n_trees: int = 1
+    trees_at_once: int = 1  # that are fitted at the same time
     lists: int = 0  # bytes of the labels that other parts list for each example
     text_encoder: int = 0  # bytes of a text encoder, and of the vectors of all texts
     text_training: int = 0  # bytes of its training in this process
@@ -65,7 +66,8 @@ def estimate(shape: Shape) -> dict[str, int]:
     embedding = _embedding_bytes(shape)
     decoder = _decoder_bytes(shape)
     held_trees = 8 * shape.n_trees * shape.together  # their weights; trees are fitted first
-    trees = held_trees + 8 * shape.together  # those of the last tree also as they are fitted
+    # Those of the last trees also as they are fitted.
+    trees = held_trees + 8 * shape.trees_at_once * shape.together
     encoder = shape.text_encoder + shape.text_training
     largest_stage = max(trees, held_trees + embedding, held_trees + decoder, held_trees + encoder)
     total = LIBRARY_BYTES + data + shape.lists + largest_stage

@@ -1,12 +1,14 @@
 """The number of threads."""
 
 import os
+import threading
+import time
 
 import pytest
 import scipy.linalg  # noqa: F401  so that BLAS is loaded before it is counted
 from threadpoolctl import threadpool_info
 
-from rembrandt.linalg.threads import at_most, cpu_count, n_threads
+from rembrandt.linalg.threads import at_most, cpu_count, for_each, n_threads, side_by_side
 
 
 def blas() -> set[int]:
@@ -32,3 +34,69 @@ def test_cores_are_counted_without_affinity(monkeypatch: pytest.MonkeyPatch) -> 
     """As on macOS and Windows."""
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert 1 <= cpu_count.__wrapped__() <= (os.cpu_count() or 1)
+
+
+@pytest.fixture(params=["1", "4"])
+def some_threads(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> int:
+    monkeypatch.setenv("REMBRANDT_NUM_THREADS", request.param)
+    return int(request.param)
+
+
+class TestSideBySide:
+    def test_results_are_in_order_and_reports_are_added_up(self, some_threads):
+        reports = []
+
+        def work(item, report):
+            shares = []
+            for_each(lambda number: shares.append(number * item), [(0,), (1,), (2,)])
+            report("stage", item, 10)
+            return sum(shares)
+
+        def note(stage, done, total):
+            reports.append((stage, done, total))
+
+        assert side_by_side(work, [3, 4, 5], note) == [9, 12, 15]
+        if some_threads == 1:
+            assert reports == [("stage", 3, 10), ("stage", 4, 10), ("stage", 5, 10)]
+        else:
+            assert reports[-1] == ("stage", 12, 30)
+
+    def test_if_one_fails_the_others_end(self, some_threads):
+        begun = threading.Event()
+        ended = threading.Event()
+
+        def work(item, report):
+            if item == 0:
+                begun.wait(10 if some_threads > 1 else 0)
+                raise MemoryError("no room")
+            begun.set()
+            try:
+                while True:
+                    report("stage", 1, None)
+                    time.sleep(0.001)
+            finally:
+                ended.set()
+
+        with pytest.raises(MemoryError, match="no room"):
+            side_by_side(work, [0, 1])
+        if some_threads > 1:
+            assert ended.wait(10)
+
+    def test_of_nothing(self, some_threads):
+        assert side_by_side(lambda item, report: item, []) == []
+
+
+def test_after_an_error_calls_that_have_not_begun_are_dropped(monkeypatch):
+    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
+    begun = []
+
+    def work(number):
+        begun.append(number)
+        if number == 0:
+            raise ValueError("the first")
+        time.sleep(0.01)
+
+    with pytest.raises(ValueError, match="the first"):
+        for_each(work, [(number,) for number in range(1000)])
+    time.sleep(0.1)
+    assert len(begun) < 100

@@ -1,14 +1,20 @@
 """Threads for compiled kernels that release the GIL."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, lru_cache
-from typing import Any
+from threading import Lock
+from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
+
+from rembrandt.progress import Report, silent
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @cache
@@ -71,8 +77,8 @@ def for_each(
 ) -> None:
     """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel.
 
-    The first exception is raised. ``small`` work is done by this thread: handing it to others takes
-    longer.
+    The first exception is raised, and calls that have not begun are dropped. ``small`` work is done
+    by this thread: handing it to others takes longer.
     """
     calls = list(arguments)
     if small or len(calls) == 1 or n_threads() == 1:
@@ -81,8 +87,73 @@ def for_each(
         return
     pool = _pool(os.getpid(), n_threads())
     futures = [pool.submit(work, *call) for call in calls]
-    for future in futures:
-        future.result()
+    try:
+        for future in futures:
+            future.result()
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+
+
+class Interrupted(Exception):
+    """Ends work whose result nobody waits for any more."""
+
+
+def side_by_side(
+    work: Callable[[T, Report], R], items: Sequence[T], report: Report = silent
+) -> list[R]:
+    """Return ``work(item, report)`` of every item, each computed by a thread of its own.
+
+    For few pieces of long work that call `for_each`: while one does what cannot be shared, the
+    threads of `for_each` work for the others. What they report of a stage is added up. If one of
+    them fails, or this thread is interrupted, the others end at their next report.
+    """
+    if len(items) < 2 or n_threads() == 1:
+        return [work(item, report) for item in items]
+    reports = SharedReports(report, len(items))
+    pool = ThreadPoolExecutor(len(items), thread_name_prefix="rembrandt-side")
+    try:
+        futures = [pool.submit(work, item, reports.of(number)) for number, item in enumerate(items)]
+        ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        for future in ended:
+            future.result()  # raises what ended it
+        return [future.result() for future in futures]
+    except BaseException:
+        reports.stop()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+class SharedReports:
+    """Adds up what several threads report of the same stages."""
+
+    def __init__(self, report: Report, n_threads: int) -> None:
+        self._report = report
+        self._n_threads = n_threads
+        self._done: dict[str, dict[int, int]] = {}
+        self._lock = Lock()
+        self._is_stopped = False
+
+    def of(self, number: int) -> Report:
+        """Return what receives the reports of one thread."""
+
+        def report(stage: str, done: int, total: int | None) -> None:
+            with self._lock:
+                if self._is_stopped:
+                    raise Interrupted
+                done_of_threads = self._done.setdefault(stage, {})
+                done_of_threads[number] = done
+                all_done = sum(done_of_threads.values())
+                self._report(stage, all_done, None if total is None else self._n_threads * total)
+
+        return report
+
+    def stop(self) -> None:
+        """End every thread at its next report."""
+        with self._lock:
+            self._is_stopped = True
 
 
 class Workspace:

@@ -12,7 +12,7 @@ from rembrandt.linalg.hinge import n_rounds
 from rembrandt.memory import Shape
 from rembrandt.parts.allowance import Allowance, Work
 from rembrandt.parts.protocol import Choice, Fitting, Part, PartKind, Update, Updated
-from rembrandt.parts.trees.fit import cluster_depths, fit_trees
+from rembrandt.parts.trees.fit import cluster_depths, fit_trees, trees_at_once
 from rembrandt.parts.trees.part import Trees
 from rembrandt.parts.trees.settings import PRESETS, TreeSettings
 from rembrandt.parts.trees.update import updated, with_closed_labels
@@ -89,12 +89,14 @@ class TreesKind(PartKind):
         n_rows, _ = data.X.resident()
         # The rows of a pool are copied; those of a store are read as well.
         n_copies = 2 if n_rows < data.n else 1
-        pool_entries = n_copies * min(data.X.nnz, MAX_POOL_ENTRIES)
+        n_at_once = trees_at_once(data)
+        pool_entries = n_copies * n_at_once * min(data.X.nnz, MAX_POOL_ENTRIES)
         return replace(
             shape,
             nonzeros=int(shape.nonzeros + pool_entries),
             together=shape.together + _stored_weights(settings, data),
             n_trees=settings.n_trees,
+            trees_at_once=n_at_once,
         )
 
     def fit(self, data: Examples, settings: TreeSettings, fitting: Fitting) -> Trees:
