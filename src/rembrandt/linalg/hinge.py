@@ -14,6 +14,9 @@ margins are computed again, and more may become active.
 Every pass visits the examples in a new random order: one by one when they fit in the cache,
 otherwise in runs of neighbours, because a row that follows in memory costs a tenth of one that does
 not. Neighbours should be unrelated, so rows are expected in random order.
+
+Inner loops convert indices to unsigned integers. numba counts a negative index from the end, and to
+look at the sign of each one takes more than half of the time of such a loop.
 """
 
 from typing import Any
@@ -305,8 +308,9 @@ def _solve(
         positive_sum[f] = 0
     for i in positives:
         positive_sum[width] += costs[i]
-        for at in range(starts[i], starts[i + 1]):
-            positive_sum[position[columns[at]]] += costs[i] * values[at]
+        for at in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
+            f = np.uint32(position[np.uint32(columns[at])])
+            positive_sum[f] += costs[i] * values[at]
     for f in range(width):
         negative_sum[f] = sums[features[f]] - positive_sum[f]
     negative_sum[width] = sums[sums.shape[0] - 1] - positive_sum[width]
@@ -374,16 +378,17 @@ def _waiting_margins(
         for i in range(starts.shape[0] - 1):
             if waiting[i]:
                 total = w[width]
-                for at in range(starts[i], starts[i + 1]):
-                    total += values[at] * w[columns[at]]
+                for at in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
+                    total += values[at] * w[np.uint32(columns[at])]
                 margin[i] = total
         return
     for i in range(starts.shape[0] - 1):
         margin[i] = w[width]
     for f in range(width):
         weight = w[f]
-        for at in range(tops[features[f]], tops[features[f] + 1]):
-            margin[members[at]] += weight * entries[at]
+        column = features[f]
+        for at in range(np.uint64(tops[column]), np.uint64(tops[column + 1])):
+            margin[np.uint32(members[at])] += weight * entries[at]
 
 
 @inner_kernel(fastmath={"contract", "reassoc"}, error_model="numpy")
@@ -425,17 +430,17 @@ def _activate(
         if not all_features:  # copy the entries that the label has weights for
             first = bounds[size - 1, 1] if size else 0
             last = first
-            for at in range(starts[i], starts[i + 1]):
-                f = position[columns[at]]
+            for at in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
+                f = position[np.uint32(columns[at])]
                 local[last] = f
                 shares[last] = values[at]
                 last += f >= 0  # without a branch, which would often be mispredicted
         squared_length = np.float32(1)
         cost = costs[i] if sign[i] < 0 else np.float32(0)
         waiting_sum[width] -= cost
-        for at in range(first, last):
+        for at in range(np.uint64(first), np.uint64(last)):
             squared_length += shares[at] * shares[at]
-            waiting_sum[local[at]] -= cost * shares[at]
+            waiting_sum[np.uint32(local[at])] -= cost * shares[at]
         state[size, SIGN] = sign[i]
         state[size, HALF_INVERSE_COST] = np.float32(0.5) / costs[i]
         state[size, MULTIPLIER] = multiplier * costs[i]
@@ -486,9 +491,11 @@ def _sweep(
     for q in range((n_active + run - 1) // run):
         for s in range(runs[q] * run, min(n_active, (runs[q] + 1) * run)):
             i = order[s]
+            first = np.uint64(bounds[i, 0])
+            last = np.uint64(bounds[i, 1])
             dot = b
-            for at in range(bounds[i, 0], bounds[i, 1]):
-                dot += shares[at] * w[local[at]]
+            for at in range(first, last):
+                dot += shares[at] * w[np.uint32(local[at])]
             y = state[i, SIGN]
             a = state[i, MULTIPLIER]
             gradient = y * dot - np.float32(1) + a * state[i, HALF_INVERSE_COST]
@@ -503,8 +510,8 @@ def _sweep(
                 step = (new_a - a) * y
                 state[i, MULTIPLIER] = new_a
                 b += step
-                for at in range(bounds[i, 0], bounds[i, 1]):
-                    w[local[at]] += step * shares[at]
+                for at in range(first, last):
+                    w[np.uint32(local[at])] += step * shares[at]
     w[-1] = b
     return n_unsettled, highest - lowest
 
