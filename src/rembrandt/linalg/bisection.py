@@ -1,4 +1,7 @@
-"""Balanced clusters of rows by recursive bisection, without a distance matrix."""
+"""Balanced clusters of rows by recursive bisection, without a distance matrix.
+
+Inner loops have unsigned indices, as those of `rembrandt.linalg.hinge`, which says why.
+"""
 
 from typing import Any, NamedTuple
 
@@ -210,8 +213,8 @@ def _dots(
     for r in range(rows.shape[0]):
         row = rows[r]
         total = np.float32(0)
-        for at in range(indptr[row], indptr[row + 1]):
-            total += data[at] * centre[indices[at]]
+        for at in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            total += data[at] * centre[np.uint32(indices[at])]
         out[r] = total
 
 
@@ -219,12 +222,12 @@ def _dots(
 def _set_to_zero(indptr: Array, indices: Array, rows: Array, centre: Array) -> None:
     """Set the columns of ``rows`` to zero."""
     for row in rows:
-        for at in range(indptr[row], indptr[row + 1]):
-            centre[indices[at]] = 0
+        for at in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+            centre[np.uint32(indices[at])] = 0
 
 
 @inner_kernel(error_model="numpy")
 def _add(indptr: Array, indices: Array, data: Array, row: int, factor: Any, into: Array) -> None:
     """Add ``factor`` times a row to ``into``."""
-    for at in range(indptr[row], indptr[row + 1]):
-        into[indices[at]] += factor * data[at]
+    for at in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
+        into[np.uint32(indices[at])] += factor * data[at]

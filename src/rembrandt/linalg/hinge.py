@@ -119,12 +119,13 @@ def _compact(
     width = 0
     fill = 0
     for r in range(m):
-        for at in range(indptr[rows[r]], indptr[rows[r] + 1]):
-            f = position[indices[at]]
+        for at in range(np.uint64(indptr[rows[r]]), np.uint64(indptr[rows[r] + 1])):
+            feature = np.uint32(indices[at])
+            f = position[feature]
             if f < 0:
                 f = width
-                features[width] = indices[at]
-                position[indices[at]] = f
+                features[width] = feature
+                position[feature] = f
                 width += 1
             columns[fill] = f
             values[fill] = data[at]
@@ -139,10 +140,11 @@ def _compact(
         free[f] = tops[f]
     for r in range(m):
         sums[width] += costs[r]
-        for at in range(starts[r], starts[r + 1]):
-            f = columns[at]
-            members[free[f]] = r
-            entries[free[f]] = values[at]
+        for at in range(np.uint64(starts[r]), np.uint64(starts[r + 1])):
+            f = np.uint32(columns[at])
+            place = np.uint64(free[f])
+            members[place] = r
+            entries[place] = values[at]
             sums[f] += costs[r] * values[at]
             free[f] += 1
     return width
