@@ -75,7 +75,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parts/embedding/shortlist.py": ("tests/parts/test_shortlist.py",),
     "parts/embedding/": ("tests/parts/embedding", "tests/parts/test_parts.py"),
     "parts/encoder/": ("tests/parts/encoder",),
-    "parts/names/": ("tests/parts/test_parts.py", "tests/test_zero_shot.py"),
+    "parts/names/": (
+        "tests/test_zero_shot.py",
+        "tests/test_similar_names.py",
+        "tests/parts/test_parts.py",
+    ),
     "parts/": ("tests/parts/test_parts.py", "tests/parts/test_trees.py", "tests/test_planning.py"),
     "candidates.py": ("tests/test_blend.py", "tests/search/test_blending.py"),
     "blend.py": ("tests/test_blend.py", "tests/search/test_blending.py"),
