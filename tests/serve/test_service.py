@@ -21,7 +21,7 @@ import pytest
 
 from rembrandt import load as load_model
 from rembrandt.explore.neighbors import unit_vectors
-from rembrandt.serve import running
+from rembrandt.serve import registry, running
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.labels import Labels
@@ -185,6 +185,31 @@ def test_a_replaced_model_is_freed_without_a_garbage_collection(
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+def test_a_running_service_holds_the_current_version_alone(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions: list[weakref.ref[registry.ServedModel]] = []
+
+    class Recorded(registry.ServedModel):
+        def __init__(self, name: str, path: Path) -> None:
+            super().__init__(name, path)
+            versions.append(weakref.ref(self))
+
+    monkeypatch.setattr(registry, "ServedModel", Recorded)
+    right = {"Authorization": f"Bearer {TOKEN}"}
+    with (
+        served({"words": model}, token=TOKEN) as url,
+        httpx.Client(base_url=url, headers=right, timeout=60) as client,
+    ):
+        for n_replaced in (1, 2):
+            for path in ("/v1/labels?query=a", "/v1/map", "/v1/models/words"):
+                client.get(path).raise_for_status()
+            client.post("/v1/predict", json={"texts": ["a b"]}).raise_for_status()
+            client.post("/v1/models/words/reload").raise_for_status()
+            until(lambda n=n_replaced: all(old() is None for old in versions[:n]))
+            assert versions[n_replaced]() is not None
 
 
 def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:
