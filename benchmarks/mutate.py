@@ -70,9 +70,11 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/parts/decoders/test_candidates.py",
         "tests/parts/decoders/test_shared.py",
     ),
+    "parts/embedding/decoders/moments.py": ("tests/test_updating.py",),
     "parts/embedding/decoders/": ("tests/parts/decoders",),
     "parts/embedding/operators/": ("tests/parts/embedding",),
     "parts/embedding/shortlist.py": ("tests/parts/test_shortlist.py",),
+    "parts/embedding/kind.py": ("tests/test_planning.py", "tests/parts/test_parts.py"),
     "parts/embedding/": ("tests/parts/embedding", "tests/parts/test_parts.py"),
     "parts/encoder/": ("tests/parts/encoder",),
     "parts/names/": (
