@@ -78,6 +78,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parts/embedding/": ("tests/parts/embedding", "tests/parts/test_parts.py"),
     "parts/encoder/": ("tests/parts/encoder",),
     "parts/names/": (
+        "tests/parts/names",
         "tests/test_zero_shot.py",
         "tests/test_similar_names.py",
         "tests/parts/test_parts.py",
