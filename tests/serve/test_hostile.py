@@ -429,9 +429,7 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("path", FLOODS.values(), ids=FLOODS)
-def test_predictions_are_fast_during_a_flood(
-    model: Path, documents: Dataset, path: bytes
-) -> None:
+def test_predictions_are_fast_during_a_flood(model: Path, documents: Dataset, path: bytes) -> None:
     """Eight clients send a hundred requests at once, again and again."""
     if b"%s" in path:
         path = path % documents.label_ids[0].encode()
@@ -447,9 +445,7 @@ def test_predictions_are_fast_during_a_flood(
 
     with started(model) as (url, _), httpx.Client(base_url=url, timeout=60) as client:
         host, port = url.removeprefix("http://").split(":")
-        floods = [
-            threading.Thread(target=flood, args=((host, int(port)),)) for _ in range(8)
-        ]
+        floods = [threading.Thread(target=flood, args=((host, int(port)),)) for _ in range(8)]
         for thread in floods:
             thread.start()
         try:

@@ -1,5 +1,7 @@
 """Matches of names and texts agree with a computation text by text and name by name."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -28,9 +30,7 @@ class Reference:
 
     def weighted(self, stems):
         """Return the weights of stems in a text, and their length."""
-        weights = {
-            stem: (1 + np.log(stems.count(stem))) * self.rarity(stem) for stem in set(stems)
-        }
+        weights = {stem: (1 + np.log(stems.count(stem))) * self.rarity(stem) for stem in set(stems)}
         return weights, np.sqrt(sum(weight**2 for weight in weights.values())) or 1.0
 
     def label_vector(self, label):
@@ -55,8 +55,8 @@ class Reference:
             return values
         words, stems = text.split(), stems_in(text)
         name_words, name_stems = name.split(), stems_in(name)
-        pairs = list(zip(stems, stems[1:], strict=False))
-        name_pairs = set(zip(name_stems, name_stems[1:], strict=False))
+        pairs = list(pairwise(stems))
+        name_pairs = set(pairwise(name_stems))
         total = sum(self.rarity(stem) for stem in set(name_stems))
         matched = set(name_stems) & set(stems)
         values[0] = sum(self.rarity(stem) for stem in matched) / total
