@@ -99,7 +99,9 @@ class Reference:
 def problem(request):
     rng = np.random.default_rng(request.param)
     labels = random_labels(rng, N_LABELS)
-    counted = Counted(random_texts(rng, 30, 8, [*WORDS[:12], *UNKNOWN]))
+    # One stem occurs in all texts, so that the vector of a label that has it alone is short.
+    read = random_texts(rng, 30, 8, [*WORDS[:12], *UNKNOWN])
+    counted = Counted([f"{text} alphax" for text in read])
     texts = [*random_texts(rng, 40, 7, [*WORDS, *UNKNOWN]), "", "neverseen"]
     weights = rng.standard_normal(N_FEATURES + 1)
     return NameIndex.of(labels, counted.frequencies), Reference(labels, counted), texts, weights

@@ -18,17 +18,20 @@ def random_texts(rng, n, longest, words=WORDS):
 
 
 def random_labels(rng, n_labels):
-    """Labels with up to three names each, some with a description, and some with equal names."""
+    """Labels with up to three names each, some with a description, and some with equal names.
+
+    The last one has a single word.
+    """
     names = []
     labels = []
-    for label in range(n_labels):
+    for label in range(n_labels - 1):
         for name in random_texts(rng, rng.integers(0, 4), 3):
             if name:
                 names.append(name)
                 labels.append(label)
     names[0] = names[-1] = "alphax bravoy"
-    described = [text * (rng.random() < 0.5) for text in random_texts(rng, n_labels, 6)]
-    return LabelTexts(names, np.array(labels), described)
+    described = [text * (rng.random() < 0.5) for text in random_texts(rng, n_labels - 1, 6)]
+    return LabelTexts([*names, "alphaz"], np.array([*labels, n_labels - 1]), [*described, ""])
 
 
 def stems_in(text):
