@@ -74,6 +74,15 @@ def test_the_best_labels(part, rows, dense, k):
         assert (scores[row, n:] == -np.inf).all()
 
 
+def test_labels_of_the_next_row_are_no_matches_of_this_one(part):
+    """The rows are as wide as their matches, and the second begins where the first one ends."""
+    labels = np.array([[0, 1], [2, 3]])
+    rows = MatchedTexts(labels, np.full((2, 2), 0.5, dtype=np.float32))
+    best, scores = part.top(rows, 4)
+    assert best.tolist() == [[0, 1, 2, 3], [2, 3, 0, 1]]
+    assert (scores == np.float32([0.5, 0.5, FLOOR, FLOOR])).all()
+
+
 @pytest.mark.parametrize("k", [1, 3, N_LABELS])
 def test_the_best_of_some_labels_are_those_that_match(part, rows, dense, k):
     is_allowed = np.array([True, False, True, True, False, True, False])
