@@ -32,7 +32,6 @@ from rembrandt import load as load_model
 from rembrandt.data import catalogue, pubmed
 from rembrandt.data.generated import labelled_documents
 from rembrandt.errors import DataError
-from rembrandt.progress import silent
 
 TOKEN = "for-the-benchmark-alone"
 CLIENTS = (1, 8, 64)
@@ -244,8 +243,9 @@ def measure_memory(
 def texts() -> list[str]:
     """Return PubMed articles, or generated texts without that data."""
     try:
-        folder = pubmed.get()
-        found = catalogue.load("pubmed-mesh", "test", folder.parent, silent).texts
+        if catalogue.folder_of(catalogue.DATA_SETS["pubmed-mesh"], None) is None:
+            pubmed.get()
+        found = catalogue.load("pubmed-mesh", "test").texts
     except (DataError, OSError):
         found = labelled_documents(2000)[1].texts
     return (found or [])[:2000]

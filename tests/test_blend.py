@@ -422,6 +422,25 @@ def scored():
 
 
 class TestCollect:
+    @pytest.mark.parametrize("seed", range(3))
+    def test_among_keeps_some_labels_of_each_row_in_their_order(self, seed):
+        rng = np.random.default_rng(seed)
+        labels = np.full((6, 5), -1)
+        for row in labels:
+            chosen = np.sort(rng.choice(9, rng.integers(0, 6), replace=False))
+            row[: len(chosen)] = chosen
+        features = rng.standard_normal((6, 5, 4))
+        candidates = Candidates(labels, {"a": features}, rng.standard_normal((6, 5)))
+        is_wanted = rng.random(9) < 0.5
+        kept = candidates.among(is_wanted)
+        for row in range(6):
+            places = [at for at in range(5) if labels[row, at] >= 0 and is_wanted[labels[row, at]]]
+            n = len(places)
+            assert kept.labels[row].tolist() == labels[row, places].tolist() + [-1] * (5 - n)
+            assert_array_equal(kept.features["a"][row, :n], features[row, places])
+            frequencies = candidates.log_frequencies[row, places]
+            assert_array_equal(kept.log_frequencies[row, :n], frequencies)
+
     def test_candidates_are_the_union_of_the_lists(self, scored):
         parts, rows, log_frequencies = scored
         block = collect(parts, rows, log_frequencies)

@@ -21,6 +21,7 @@ from rembrandt.declarations import (
     PartSpec,
     preset_settings,
 )
+from rembrandt.engines.protocol import Engine
 from rembrandt.errors import SettingsError
 from rembrandt.parts.allowance import ALLOWANCES, Allowance, Work
 from rembrandt.parts.centroids.settings import CentroidSettings
@@ -213,6 +214,16 @@ class TestParts:
     def test_lists_of_other_parts_count(self, with_allowance, work, monkeypatch):
         monkeypatch.setattr(embedding_kind, "LISTING_WORK", 1e12)
         assert "embedding" not in with_allowance(1.1 * work["linear"], 0.0).parts
+
+    def test_the_gram_matrix_of_the_features_counts_where_it_is_formed(self):
+        largest = embedding_kind.MAX_EXACT_COLUMNS
+        assert largest == Engine.exact_columns
+        settings = settings_of("embedding", parts=("embedding",), kernel=None, decoder="ridge")
+        work = {}
+        for d in (largest, largest + 1):
+            data = examples(np.ones((6, d), np.float32), np.eye(2, dtype=np.float32)[[0, 1] * 3])
+            work[d] = KINDS["embedding"].work(settings, data).dense
+        assert work[largest] > largest**3 > work[largest + 1]
 
     @pytest.mark.usefixtures("free_lists")
     def test_it_has_no_kernel_where_that_costs_more_than_is_allowed(self, with_allowance, work):

@@ -26,7 +26,13 @@ from rembrandt.linalg.ranking import rank, top_k
 from rembrandt.model.model import Model
 from rembrandt.nodes import NodeSpace, closed_probabilities
 from rembrandt.parts.protocol import SCORED_BLOCK_ROWS, Labels
-from rembrandt.probabilities import ListedLabels, is_blank, listed_labels, probabilities_of_all
+from rembrandt.probabilities import (
+    ListedLabels,
+    is_blank,
+    listed_labels,
+    probabilities_of_all,
+    with_unlisted,
+)
 from rembrandt.progress import Report, silent
 
 BLOCK_SCORES = 1 << 22  # scores of all labels that are in memory at a time
@@ -265,16 +271,21 @@ def _answer_block(model: Model, rows: Views, query: _Query) -> Answer:
     """Answer for rows that are scored together: from the listed labels where these suffice."""
     blank = is_blank(model, rows)
     prepared = model.prepared(rows)
-    listed = listed_labels(model, prepared).without(blank)
+    listed_in_all = listed_labels(model, prepared)
+    listed = listed_in_all.without(blank)
     labels, probabilities = _as_asked(listed, query)
     ranked = query.ranked(labels, probabilities)
     complete = query.is_complete(labels, listed.smallest, ranked) | blank
     if complete.all():
         return ranked
     all_rows = np.arange(rows.n)
+    block_size = max(1, BLOCK_SCORES // model.n_labels)
+    if rows.n <= block_size and not complete.any():
+        # What is computed once for these rows is used again.
+        P = with_unlisted(model, rows, prepared, listed_in_all)
+        return _assembled([(all_rows, _best_of_all(P, query))], rows.n, query)
     blocks = [(all_rows, ranked)]
     incomplete = np.flatnonzero(~complete)
-    block_size = max(1, BLOCK_SCORES // model.n_labels)
     for span in spans(len(incomplete), block_size):
         block_rows = incomplete[span]
         P = probabilities_of_all(model, rows[block_rows])

@@ -79,7 +79,13 @@ def listed_labels(model: Model, prepared: Prepared) -> ListedLabels:
 def probabilities_of_all(model: Model, rows: Views) -> NDArray[np.float32]:
     """Return the probabilities of all labels of rows that are scored together, n × c."""
     prepared = model.prepared(rows)
-    listed = listed_labels(model, prepared)
+    return with_unlisted(model, rows, prepared, listed_labels(model, prepared))
+
+
+def with_unlisted(
+    model: Model, rows: Views, prepared: Prepared, listed: ListedLabels
+) -> NDArray[np.float32]:
+    """Return the probabilities of all labels of prepared rows whose listed labels are known."""
     as_unlisted = _unlisted_log_odds(model, prepared, rows.n)
     listed_rows, entries = np.nonzero(listed.is_label)
     columns = listed.labels[listed_rows, entries]

@@ -105,11 +105,17 @@ def run_to(stdout: Any, *arguments: Any, close: int | None = None) -> tuple[int,
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such streams")
-@pytest.mark.parametrize("command", ["--version", "--help", "info", "labels"])
-def test_an_output_that_cannot_be_written_is_no_traceback(command: str, model: Path) -> None:
+@pytest.mark.parametrize("command", ["--version", "--help", "info", "labels", "predict"])
+def test_an_output_that_cannot_be_written_is_no_traceback(
+    command: str, model: Path, tmp_path: Path
+) -> None:
     arguments = [command]
     if not command.startswith("--"):
         arguments.append(str(model))
+    if command == "predict":
+        texts = tmp_path / "texts.txt"
+        texts.write_text("some words\n" * 50)
+        arguments += [str(texts), "--quiet"]
     reading, writing = os.pipe()
     os.close(reading)
     code, errors = run_to(writing, *arguments)

@@ -1,5 +1,8 @@
 """Matrices with very many columns, of which few are used."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -81,3 +84,47 @@ def test_one_very_large_id_in_a_file(tmp_path, name):
     for examples in (data, read(tmp_path / "store")):
         with pytest.raises(DataError, match="nearly all columns are empty"):
             RembrandtClassifier().fit_dataset(examples)
+
+
+def test_ids_of_hundreds_of_millions_take_memory_for_their_entries_alone(tmp_path):
+    """300 rows with 20 of 200 million ids; an array of all columns would take 800 MB."""
+    rng = np.random.default_rng(0)
+    path = tmp_path / "a.svm"
+    lines = []
+    for row in range(300):
+        ids = np.unique(rng.integers(0, 200_000_000, 20))
+        lines.append(f"{row % 3} " + " ".join(f"{number}:1" for number in ids))
+    path.write_text("\n".join(lines) + "\n")
+    program = """
+import resource, sys
+import numpy as np
+from scipy import sparse
+from rembrandt import LabelEmbedder, RembrandtClassifier, read
+from rembrandt.data.convert import convert
+from rembrandt.errors import DataError
+
+known = sparse.csr_array(np.eye(3))
+fitted = RembrandtClassifier("fast", random_state=0).fit(known, ["a", "b", "c"])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+data = read(sys.argv[1])
+convert([sys.argv[1]], sys.argv[2])
+stored = read(sys.argv[2])
+uses = (
+    lambda: RembrandtClassifier().fit_dataset(data),
+    lambda: RembrandtClassifier().fit_dataset(stored),
+    lambda: LabelEmbedder(2).fit(data.X, data.Y),
+    lambda: fitted.predict(data.X),
+)
+for use in uses:
+    try:
+        use()
+    except DataError as error:
+        print("refused:", error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+    command = [sys.executable, "-c", program, str(path), str(tmp_path / "store")]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    *refusals, megabytes = ran.stdout.splitlines()
+    assert len(refusals) == 4
+    assert int(megabytes) < 200

@@ -11,6 +11,7 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.attack.clusters import Cluster
 from benchmarks.generated import sparse_problem
 from numpy.testing import assert_array_equal
 from scipy import sparse
@@ -174,19 +175,20 @@ def test_a_shard_that_is_missing_is_named(client, store, tmp_path):
 
 
 class Killing(DaskExecutor):
-    """Kills a worker in the middle of a pass: when the ``at``-th piece of work has been handed
+    """Kills workers in the middle of a pass: when the ``at``-th piece of work has been handed
     out.
     """
 
-    def __init__(self, *how, pid, at):
+    def __init__(self, *how, pids, at):
         super().__init__(*how)
-        self.pid, self.left = pid, at
+        self.pids, self.left = pids, at
 
     def _submit(self, *task):
         submitted = super()._submit(*task)
         self.left -= 1
         if self.left == 0:
-            os.kill(self.pid, signal.SIGKILL)
+            for pid in self.pids:
+                os.kill(pid, signal.SIGKILL)
         return submitted
 
 
@@ -196,10 +198,30 @@ def test_a_killed_worker_changes_nothing(store):
     )
     undisturbed = embed(engine_of(store), settings, seed=0)
     with cluster(workers=2) as client:
-        executor = Killing(client, pid=min(client.run(os.getpid).values()), at=50)
+        executor = Killing(client, pids=[min(client.run(os.getpid).values())], at=50)
         survived = embed(engine_of(store, executor), settings, seed=0)
         assert executor.left < 0, "no worker was killed"
         assert_array_equal(survived.sigma, undisturbed.sigma)
+
+
+def test_all_workers_are_killed(store, tmp_path, monkeypatch):
+    """Workers that nobody starts again: the fit ends with a sentence soon after."""
+    monkeypatch.setattr("rembrandt.engines.dask.RESULT_CHECK", 0.5)
+    monkeypatch.setattr("rembrandt.engines.dask.WORKER_TIMEOUT", 2)
+    settings = embedding_settings(
+        n_components=5, n_oversamples=5, solver="pcg", tol=0.0, max_iter=3
+    )
+    processes = Cluster(tmp_path)
+    try:
+        with cluster(processes.wait()) as client:
+            executor = Killing(client, pids=client.run(os.getpid).values(), at=50)
+            start = time.monotonic()
+            with pytest.raises(EngineError, match="has had no workers for 2 seconds; start some"):
+                embed(engine_of(store, executor), settings, seed=0)
+            assert executor.left < 0, "no worker was killed"
+            assert time.monotonic() - start < 60
+    finally:
+        processes.close()
 
 
 def test_a_worker_that_is_removed_while_data_is_sent_to_it(client, store, monkeypatch):

@@ -53,6 +53,16 @@ def test_labels_that_are_not_a_sound_matrix_are_refused(name):
         precision_at_k(Y, np.zeros((6, 1), dtype=np.int64), 1)
 
 
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_update_refuses_labels_that_are_not_a_sound_matrix(name):
+    Y, message = BROKEN[name]
+    classifier = RembrandtClassifier(**SETTLED).fit(sound(), sound().astype(bool).astype(int))
+    before = classifier.predict_proba(sound())
+    with pytest.raises(DataError, match=message):
+        classifier.partial_fit(sound(), Y)
+    assert np.array_equal(classifier.predict_proba(sound()), before)
+
+
 def test_a_model_does_not_depend_on_the_order_of_entries():
     X = sound()
     shuffled = X.copy()

@@ -86,6 +86,37 @@ def test_what_cannot_be_read_is_refused(fitted):
         classifier().fit(TEXTS, Changed(LABELS))
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_generators_and_frames_that_change(fitted):
+    """Such rows are refused, or answered as those of one moment."""
+    with pytest.raises(DataError, match="X"):
+        fitted.predict(text for text in TEXTS)
+    with pytest.raises(DataError, match="y"):
+        classifier().fit(TEXTS, (label for label in LABELS))
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": TEXTS, "label": LABELS})
+
+    class Dropping(pandas.Series):
+        """Loses its last text whenever its values are asked for."""
+
+        def __array__(self, *arguments, **options):
+            values = super().__array__(*arguments, **options)
+            self.drop(self.index[-1], inplace=True)
+            return values
+
+        def __iter__(self):
+            values = list(super().__iter__())
+            self.drop(self.index[-1], inplace=True)
+            return iter(values)
+
+    labels, _ = fitted.predict_topk(Dropping(frame["text"]), k=2)
+    assert 0 < len(labels) <= len(TEXTS)
+    expected, _ = fitted.predict_topk(TEXTS[: len(labels)], k=2)
+    assert_array_equal(labels, expected)
+    with pytest.raises(DataError, match=r"X has \d+ rows and y has 60"):
+        classifier().fit(Dropping(frame["text"]), LABELS)
+
+
 def test_a_text_more_by_another_thread(fitted):
     """Rows and their labels are those of one moment."""
     texts = list(TEXTS)

@@ -112,6 +112,20 @@ def test_separate_groups_are_found():
     assert stages[-1][1] == stages[-1][2]
 
 
+def test_a_centre_with_one_row_stays():
+    A = np.random.default_rng(0).standard_normal((12, 5)).astype(np.float32)
+    A /= np.linalg.norm(A, axis=1, keepdims=True)
+    for seed in range(3):
+        assert sorted(kmeans(A, len(A), seed).tolist()) == list(range(len(A)))
+
+
+def test_empty_clusters_hold_no_labels():
+    visits = np.zeros((2, 3), dtype=np.bool_)
+    bounds = np.zeros((2, 3), dtype=np.float32)
+    choose_clusters(bounds, np.zeros(3, dtype=np.int64), 4, np.empty(3, dtype=np.int64), visits)
+    assert not visits.any()
+
+
 def test_rows_far_from_the_mean_are_sampled():
     A = np.zeros((1000, 2), np.float32)
     A[:30] = np.arange(1, 31)[:, None] + 100

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import eigh
 
 from rembrandt.linalg.blocks import gram64, orthonormalize, spans
-from rembrandt.linalg.eigen import certify, fix_signs, gaussian, randomized_eigh
+from rembrandt.linalg.eigen import _leading, certify, fix_signs, gaussian, randomized_eigh
 
 from .operators import angle, with_spectrum
 
@@ -98,6 +98,17 @@ def test_the_columns_are_nested():
     fewer, first = randomized_eigh(lambda Q: A @ Q, start(50, 20), rank=4, n_iter=1)
     assert_allclose(V[:, :4], fewer, atol=1e-12)
     assert_allclose(sigma[:4], first, rtol=1e-12)
+
+
+def test_eigenvalues_of_zero_to_rounding_are_left_out():
+    """Also where none of them is exactly zero."""
+    vectors, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))
+    A = vectors @ np.diag([3.0, 1.0, 1e-9, 1e-10]) @ vectors.T
+    sigma, E = _leading(A, 4, 1e-7)
+    assert_allclose(sigma, [3.0, 1.0])
+    assert E.shape == (4, 2)
+    assert_allclose(_leading(A, 4, 1e-14)[0], [3.0, 1.0, 1e-9, 1e-10], rtol=1e-4)
+    assert_allclose(_leading(A, 1, 1e-7)[0], [3.0])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

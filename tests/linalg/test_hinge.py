@@ -58,6 +58,21 @@ def test_it_is_the_optimum_over_all_features_or_those_of_the_positive_rows(n, co
         np.testing.assert_allclose(b, svc.intercept_[0], atol=2e-3)
 
 
+def test_one_hard_negative_row_where_the_others_need_no_weight():
+    """All but one of the negative rows are far on the other side, so that together they have no
+    multiplier.
+    """
+    rows = [[1, 0.2]] * 10 + [[-10, 0]] * 30 + [[1, 0.5]]
+    X = sparse.csr_array(np.array(rows, dtype=np.float32))
+    positives = [np.arange(10)]
+    W, bias = fitted(X, positives, np.arange(41), 1.0, all_features=True)
+    svc = LinearSVC(C=1.0, tol=1e-8, max_iter=1_000_000, random_state=0)
+    svc.fit(X.toarray(), np.arange(41) < 10)
+    np.testing.assert_allclose(W[0], svc.coef_[0], atol=2e-3)
+    np.testing.assert_allclose(bias[0], svc.intercept_[0], atol=2e-3)
+    assert svc.decision_function(X.toarray())[-1] > -1  # it is not beyond its margin
+
+
 def test_small_weights_are_dropped_and_the_rest_stays():
     X, positives = examples(300, 40, seed=1)
     full, bias = fitted(X, positives, np.arange(300), 1.0)

@@ -108,3 +108,18 @@ def test_products_with_a_few_labels_of_each_row():
     assert not dense.any(), "work space is left as it was"
     products = np.take_along_axis((X @ weights.T)[2:], np.maximum(wanted, 0), axis=1)
     assert_allclose(out, 1 + np.where(wanted < 0, 0, products), rtol=1e-5, atol=1e-5)
+
+
+def test_a_long_label_is_searched_up_to_its_own_end():
+    """The next label begins with the feature that is searched for and that this one lacks."""
+    weights = np.zeros((2, N_FEATURES), dtype=np.float32)
+    weights[0, : 2 * MAX_READ_RATIO] = 3
+    weights[1, 2 * MAX_READ_RATIO :] = 5
+    row = np.zeros((1, N_FEATURES), dtype=np.float32)
+    row[0, 2 * MAX_READ_RATIO] = 1
+    out = np.zeros((1, 2), dtype=np.float32)
+    dense = np.zeros(N_FEATURES, np.float32)
+    wanted = np.array([[0, 1]])
+    labels = csr_arrays(sparse.csr_array(weights))
+    add_products(csr_arrays(sparse.csr_array(row)), 0, wanted, labels, dense, out)
+    assert out.tolist() == [[0.0, 5.0]]

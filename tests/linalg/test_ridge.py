@@ -163,6 +163,14 @@ def test_degrees_of_freedom(strength):
     )
 
 
+def test_columns_without_entries_are_no_degrees_of_freedom():
+    A, _ = with_spectrum(SPECTRUM)
+    wider = np.zeros((SIZE + 3, SIZE + 3))
+    wider[:SIZE, :SIZE] = A
+    probes = np.eye(SIZE + 3)
+    assert CholeskyRidge(wider, 0.0).degrees_of_freedom(probes) == pytest.approx(SIZE, rel=1e-3)
+
+
 def test_probes_do_not_count_in_the_residual():
     """They have entries along weak directions, which the solutions that are used need not have."""
     A, U = with_spectrum(np.logspace(0, -8, SIZE))

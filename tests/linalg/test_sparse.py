@@ -39,6 +39,16 @@ def head_word(dtype=np.float32):
     return sparse.vstack([short, sparse.csr_array((2, d), dtype=dtype), long, short], format="csr")
 
 
+def test_long_rows_alone_are_cut_and_from_their_start(monkeypatch):
+    monkeypatch.setattr(module, "PIECE_NONZEROS", 4)
+    lengths = [3, 10, 1, 2, 4, 5]
+    indptr = np.append(0, np.cumsum(lengths))
+    cuts = module._piece_cuts(indptr).tolist()
+    assert set(cuts) >= {0, 3, 7, 11, 13, 20, 24, 25}
+    # Where a row that is no longer than a piece begins, or one that is longer is cut.
+    assert set(cuts) <= {*indptr.tolist(), 7, 11, 24}
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_row_longer_than_a_piece(dtype):
     A = as_csr(head_word(dtype))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from rembrandt.errors import DataError
 from rembrandt.metrics import bootstrap, calibration_error, evaluate, reliability, row_terms
+from rembrandt.metrics.intervals import wilson
 
 
 def test_intervals_hold_the_measure_and_are_as_wide_as_theory_says():
@@ -15,6 +16,19 @@ def test_intervals_hold_the_measure_and_are_as_wide_as_theory_says():
     low, high = bootstrap({"p@1": (right, np.ones(2000))}, n_replicates=800)["p@1"]
     width = 2 * 1.96 * np.sqrt(right.mean() * (1 - right.mean()) / 2000)
     assert low < right.mean() < high and (high - low) == pytest.approx(width, rel=0.15)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
+@pytest.mark.parametrize("n", [10, 400])
+def test_the_bounds_of_wilson_are_as_far_away_as_their_own_standard_error(share, n):
+    low, high = wilson(share, n)
+    assert 0 < low < share < high < 1
+    for bound in (low, high):
+        error = np.sqrt(bound * (1 - bound) / n)
+        assert abs(bound - share) == pytest.approx(1.96 * error)
+    assert wilson(0.0, n)[0] == 0.0
+    assert wilson(1.0, n)[1] == 1.0
+    assert wilson(share, 0) == (0.0, 1.0)
 
 
 def test_every_measure_lies_in_its_interval_and_the_seed_decides():

@@ -32,6 +32,7 @@ def test_propensity_by_hand():
     assert_allclose(inverse_propensity([0, 10], 1000), [1 + C * 1.5**-0.55, 1 + C * 11.5**-0.55])
     C = (math.log(1000) - 1) * 3.6**0.6
     assert_allclose(inverse_propensity([3], 1000, A=0.6, B=2.6), [1 + C * 5.6**-0.6])
+    assert inverse_propensity([0, 1], 1).tolist() == [1.0, 1.0]
 
 
 def test_psp_by_hand():

@@ -228,7 +228,12 @@ class TestCentroids(PartContract):
         assert (np.diff(cosines, axis=1) <= 0).all()
         assert (labels[:, 0] == exact_labels[:, 0]).mean() >= 0.9
 
-    def test_heavy_entries_are_those_above_a_share_of_the_mean_square(self, X):
+    @pytest.mark.parametrize("is_random", [False, True])
+    def test_heavy_entries_are_those_above_a_share_of_the_mean_square(self, X, is_random):
+        if is_random:
+            rng = np.random.default_rng(0)
+            values = rng.standard_normal((20, 30)) * (rng.random((20, 30)) < 0.4)
+            X = sparse.csr_array(values)
         sizes = np.diff(X.indptr)[:, None]
         squares = X.toarray().astype(np.float64) ** 2
         mean_squares = squares.sum(axis=1, keepdims=True) / np.maximum(sizes, 1)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
@@ -19,6 +20,7 @@ from rembrandt.parts.trees.fit import LARGEST_CLUSTER, cluster_depths, fit_trees
 from rembrandt.parts.trees.kind import TreesKind
 from rembrandt.parts.trees.part import Trees
 from rembrandt.parts.trees.settings import TreeSettings
+from rembrandt.parts.trees.update import Batch, WeightedRows
 from tests.parts.problems import all_scores, small_clusters, tree_settings
 
 EXACT = {"tolerance": 1e-5, "passes": 2000, "prune_below": 0.0}
@@ -302,3 +304,21 @@ def test_clusters_are_small_and_the_first_level_affordable(n: int, c: int, pairs
     assert depths == sorted(set(depths))
     assert 2 ** depths[0] <= max(2, 1.5 * pairs / n)
     assert c / 2 ** depths[-1] <= LARGEST_CLUSTER
+
+
+def test_a_batch_holds_the_rows_with_weight_and_knows_how_many_are_new():
+    rng = np.random.default_rng(0)
+    X = rng.random((7, 4)).astype(np.float32)
+    Y = np.eye(3, dtype=np.float32)[[0, 1, 2, 0, 1, 2, 0]]
+    weights = np.array([1.0, 0.0, 2.0, 0.5, 3.0, 0.0, 1.5])
+    old, new = (
+        WeightedRows(sparse.csr_array(X[rows]), sparse.csr_array(Y[rows]), weights[rows])
+        for rows in (slice(4), slice(4, 7))
+    )
+    settings = TreeSettings(cost=2.0)
+    batch = Batch.of(old, new, settings)
+    kept = weights > 0
+    assert_allclose(batch.X.toarray(), X[kept])
+    assert_allclose(batch.Y.toarray(), Y[kept])
+    assert_allclose(batch.costs, 2 * weights[kept])
+    assert batch.n_new == 2

@@ -31,6 +31,7 @@ from rembrandt.serve.sending import Unsent
 from tests.serve.conftest import TOKEN, served, started, until
 
 SIZE = 8 << 20  # of the largest body
+LAST_OF_MANY = b"\r\nConnection: close\r\n"
 POST = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
@@ -417,6 +418,51 @@ def test_a_stuck_load_does_not_delay_the_end(model: Path, monkeypatch: pytest.Mo
         assert time.perf_counter() - start < 8  # about a second on a quiet machine
         assert asked.result().status_code == 503
         responds.set()
+
+
+FLOODS = {
+    "maps": b"/v1/map?limit=200000",
+    "searches": b"/v1/labels?query=a&limit=1000",
+    "neighbours": b"/v1/labels/%s/neighbors?k=1000",
+    "models": b"/v1/models",
+}
+
+
+@pytest.mark.parametrize("path", FLOODS.values(), ids=FLOODS)
+def test_predictions_are_fast_during_a_flood(model: Path, documents: Dataset, path: bytes) -> None:
+    """Eight clients send a hundred requests at once, again and again."""
+    if b"%s" in path:
+        path = path % documents.label_ids[0].encode()
+    request = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    stop = threading.Event()
+    statuses: list[bytes] = []
+
+    def flood(address: tuple[str, int]) -> None:
+        while not stop.is_set():
+            with socket.create_connection(address, timeout=60) as opened:
+                opened.sendall(request * 99 + request.replace(b"\r\n", LAST_OF_MANY, 1))
+                statuses.extend(re.findall(rb"HTTP/1.1 (\d+) ", received(opened)))
+
+    with started(model) as (url, _), httpx.Client(base_url=url, timeout=60) as client:
+        host, port = url.removeprefix("http://").split(":")
+        floods = [threading.Thread(target=flood, args=((host, int(port)),)) for _ in range(8)]
+        for thread in floods:
+            thread.start()
+        try:
+            until(lambda: len(statuses) > 800)
+            seconds = []
+            for _ in range(20):
+                start = time.perf_counter()
+                answer = client.post("/v1/predict", json={"texts": ["dakel"]})
+                seconds.append(time.perf_counter() - start)
+                assert answer.status_code == 200
+        finally:
+            stop.set()
+            for thread in floods:
+                thread.join()
+    assert set(statuses) <= {b"200", b"429"}
+    assert b"200" in statuses
+    assert sorted(seconds)[10] < 0.5  # a few hundredths on a quiet machine
 
 
 def unread(url: str, request: bytes) -> socket.socket:

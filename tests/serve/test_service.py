@@ -17,11 +17,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
+import numpy as np
 import pytest
 
 from rembrandt import load as load_model
 from rembrandt.explore.neighbors import unit_vectors
-from rembrandt.serve import running
+from rembrandt.serve import registry, running
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.errors import RequestError
 from rembrandt.serve.labels import Labels
@@ -37,6 +38,7 @@ from tests.serve.conftest import TOKEN, fit, served, started, texts_of, until
 class Job:
     value: int
     n_rows: int = 1
+    is_slow: bool = False
 
 
 def test_jobs_that_wait_become_one_batch() -> None:
@@ -97,6 +99,56 @@ def test_others_are_computed_between_the_jobs_of_one_request() -> None:
 
     assert asyncio.run(main()) == [list(range(50)), [50], [51]]
     assert batches[:3] == [[0], [50, 51], [1]] and len(batches) == 51
+
+
+def test_quick_jobs_wait_for_one_slow_job_at_most() -> None:
+    """Slow jobs are computed one by one, and neither kind waits for all of the other."""
+    batches: list[list[int]] = []
+    arrivals = iter(range(100, 200))
+
+    async def main() -> None:
+        batcher = Batcher(work, Limits(batch=4), Metrics())
+        waiting = [asyncio.ensure_future(batcher.submit(Job(i, 20, True))) for i in range(5)]
+        waiting += [asyncio.ensure_future(batcher.submit(Job(i))) for i in range(10, 16)]
+
+        async def steady() -> None:
+            """A quick job arrives during every batch."""
+            while len(batches) < 12:
+                before = len(batches)
+                waiting.append(asyncio.ensure_future(batcher.submit(Job(next(arrivals)))))
+                while len(batches) == before:
+                    await asyncio.sleep(0.001)
+
+        await steady()
+        await asyncio.gather(*waiting)
+        await batcher.close()
+
+    def work(jobs: Sequence[Job]) -> list[int]:
+        time.sleep(0.02)
+        batches.append([job.value for job in jobs])
+        return batches[-1]
+
+    asyncio.run(main())
+    slow = [position for position, batch in enumerate(batches) if batch[0] < 10]
+    assert [batches[position] for position in slow] == [[0], [1], [2], [3], [4]]
+    assert np.diff(slow).tolist() == [2, 2, 2, 2]
+    quick = [value for batch in batches for value in batch if value >= 10]
+    assert quick == sorted(quick)
+
+
+def test_what_makes_a_job_slow() -> None:
+    def job(n_texts: int, k: int, explain: bool = False) -> PredictJob:
+        request = PredictRequest(texts=["a"] * n_texts, top_k=k, explain=explain)
+        return PredictJob(cast(Any, None), request)
+
+    assert not job(1, 5).is_slow
+    assert not job(1, 100).is_slow
+    assert job(1, 5, explain=True).is_slow
+    assert job(1, 1000).is_slow
+    large = job(200, 100).parts(64)
+    assert all(part.is_slow for part in large)
+    assert max(part.n_rows * 100 for part in large) <= 1000
+    assert sum(part.n_rows for part in large) == 200
 
 
 def test_a_full_queue_and_a_timeout_are_errors() -> None:
@@ -185,6 +237,31 @@ def test_a_replaced_model_is_freed_without_a_garbage_collection(
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+def test_a_running_service_holds_the_current_version_alone(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions: list[weakref.ref[registry.ServedModel]] = []
+
+    class Recorded(registry.ServedModel):
+        def __init__(self, name: str, path: Path) -> None:
+            super().__init__(name, path)
+            versions.append(weakref.ref(self))
+
+    monkeypatch.setattr(registry, "ServedModel", Recorded)
+    right = {"Authorization": f"Bearer {TOKEN}"}
+    with (
+        served({"words": model}, token=TOKEN) as url,
+        httpx.Client(base_url=url, headers=right, timeout=60) as client,
+    ):
+        for n_replaced in (1, 2):
+            for path in ("/v1/labels?query=a", "/v1/map", "/v1/models/words"):
+                client.get(path).raise_for_status()
+            client.post("/v1/predict", json={"texts": ["a b"]}).raise_for_status()
+            client.post("/v1/models/words/reload").raise_for_status()
+            until(lambda n=n_replaced: all(old() is None for old in versions[:n]))
+            assert versions[n_replaced]() is not None
 
 
 def test_a_model_is_replaced_without_a_failed_request(tmp_path: Path) -> None:

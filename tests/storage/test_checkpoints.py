@@ -5,10 +5,12 @@ checkpoints is used.
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +21,13 @@ from rembrandt import RembrandtClassifier, TreeSettings
 from rembrandt.data import Dataset
 from rembrandt.data.convert import write_store
 from rembrandt.data.store import Store
-from rembrandt.errors import DataError, RembrandtError, RembrandtWarning, SettingsError
+from rembrandt.errors import (
+    DataError,
+    RembrandtError,
+    RembrandtWarning,
+    SettingsError,
+    StorageError,
+)
 from rembrandt.parts.embedding import fit as embedding_fit
 from rembrandt.storage import arrays
 from rembrandt.storage.checkpoints import checkpoints_in
@@ -263,6 +271,23 @@ def test_a_shortened_or_foreign_file_does_no_harm(tmp_path):
     assert_same(fit("logistic"), resumed, tmp_path)
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "epoch.3.unfinished-checkpoint").exists()
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_and_kept(tmp_path):
+    folder = tmp_path / "kept"
+    stopped("logistic", folder, 8)
+    last = files(folder, "epoch")[-1]
+    for path in (last, folder / "epoch.3.unfinished-checkpoint"):
+        path.unlink(missing_ok=True)
+        path.mkdir()
+        (path / "notes.txt").write_text("mine")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RembrandtWarning)
+            with pytest.raises(StorageError, match="is a folder in the place of a checkpoint"):
+                fit("logistic", folder)
+        assert (path / "notes.txt").read_text() == "mine"
+        shutil.rmtree(path)
+    assert_same(fit("logistic"), fit("logistic", folder), tmp_path)
 
 
 def test_other_data_or_settings_are_refused(tmp_path):

@@ -121,8 +121,7 @@ class Service:
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         """Compute the maps while the service runs; finish the accepted requests when it ends."""
-        for served in self.registry:
-            self.maps.start(served)
+        self._start_maps()
         trimming = asyncio.create_task(_trim_regularly())
         yield
         trimming.cancel()
@@ -132,6 +131,14 @@ class Service:
         await self.maps.close()
         if self.corrections is not None:
             await self.corrections.close()
+
+    def _start_maps(self) -> None:
+        """Begin to compute the map of every model.
+
+        A loop in `lifespan` would hold the last model as long as the service runs.
+        """
+        for served in self.registry:
+            self.maps.start(served)
 
     def routes(self) -> FastAPI:
         """Return the application with all routes."""

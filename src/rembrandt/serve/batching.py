@@ -3,6 +3,9 @@
 One thread does the computation. While it is busy, requests wait in a queue; when it is free, it
 takes what is there, up to a limit, as one batch. A request that finds it idle starts immediately. A
 large request comes as several jobs, and others are computed between them.
+
+Quick jobs never wait for more than one slow job, however many there are: a batch of quick jobs and
+one slow job take turns.
 """
 
 import asyncio
@@ -16,7 +19,7 @@ from rembrandt.serve.errors import RequestError, shutting_down
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 
-Job = Any  # what is computed; it has a size, ``n_rows``
+Job = Any  # what is computed; it has a size, ``n_rows``, and ``is_slow`` if it takes long
 Waiting = tuple[Job, asyncio.Future[Any]]  # a job in the queue, and where its result goes
 
 
@@ -33,8 +36,10 @@ class Batcher:
         self._work = work
         self._limits = limits
         self._metrics = metrics
-        self._queue: deque[Waiting] = deque()
-        self._n_queued = 0  # rows of the jobs in the queue
+        self._quick: deque[Waiting] = deque()
+        self._slow: deque[Waiting] = deque()
+        self._is_turn_of_slow = False
+        self._n_queued = 0  # rows of the jobs in both queues
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="predict")
         self._runner: asyncio.Task[None] | None = None
         self._closed = False
@@ -48,7 +53,8 @@ class Batcher:
         if self._closed:
             raise shutting_down()
         n_rows = sum(job.n_rows for job in jobs)
-        if self._queue and self._n_queued + n_rows > self._limits.queue:
+        is_waiting = self._quick or self._slow
+        if is_waiting and self._n_queued + n_rows > self._limits.queue:
             message = f"the queue is full ({counted(self._n_queued, 'text')}); try again soon"
             raise RequestError(429, message, {"Retry-After": "1"})
         try:
@@ -59,9 +65,12 @@ class Batcher:
             raise RequestError(503, message, {"Retry-After": "1"}) from None
 
     def _enqueue(self, job: Job) -> asyncio.Future[Any]:
-        """Put a job into the queue; return the future of its result."""
+        """Put a job into its queue; return the future of its result."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.append((job, future))
+        queue = self._quick
+        if job.is_slow:
+            queue = self._slow
+        queue.append((job, future))
         self._n_queued += job.n_rows
         if self._runner is None:
             self._runner = asyncio.create_task(self._run())
@@ -75,7 +84,7 @@ class Batcher:
         self._thread.shutdown()
 
     async def _run(self) -> None:
-        """Work until the queue is empty."""
+        """Work until the queues are empty."""
         loop = asyncio.get_running_loop()
         while batch := self._take():
             jobs = [job for job, _ in batch]
@@ -96,14 +105,35 @@ class Batcher:
         self._runner = None
 
     def _take(self) -> list[Waiting]:
-        """Remove and return the oldest jobs, up to one batch, without those that timed out."""
+        """Remove and return the next batch: the oldest quick jobs, or the oldest slow one.
+
+        Where both wait they take turns.
+        """
+        queues = [self._quick, self._slow]
+        if self._is_turn_of_slow:
+            queues.reverse()
+        for queue in queues:
+            batch = self._take_from(queue)
+            if batch:
+                self._is_turn_of_slow = queue is self._quick
+                return batch
+        return []
+
+    def _take_from(self, queue: deque[Waiting]) -> list[Waiting]:
+        """Remove and return the oldest jobs of a queue, up to one batch, or one slow job.
+
+        Jobs that timed out are dropped.
+        """
+        max_rows = 0
+        if queue is self._quick:
+            max_rows = self._limits.batch
         batch: list[Waiting] = []
         n_rows = 0
-        while self._queue:
-            job, future = self._queue[0]
-            if batch and n_rows + job.n_rows > self._limits.batch:
+        while queue:
+            job, future = queue[0]
+            if batch and n_rows + job.n_rows > max_rows:
                 break
-            self._queue.popleft()
+            queue.popleft()
             self._n_queued -= job.n_rows
             if not future.done():
                 batch.append((job, future))

@@ -21,7 +21,8 @@ from rembrandt.serve.limits import Limits
 from rembrandt.serve.registry import ServedModel
 from rembrandt.serve.schemas import PredictRequest
 
-_MAX_JOB_LABELS = 2000  # of all texts of one job; many labels take longer than many texts
+_MAX_JOB_LABELS = 1000  # of all texts of one job; many labels take longer than many texts
+_MAX_QUICK_LABELS = 100  # of all texts of a quick job, which takes some hundredths of a second
 
 Predictions = list[list[dict[str, Any]]]  # for each text its labels, best first
 
@@ -36,6 +37,11 @@ class PredictJob:
     @property
     def n_rows(self) -> int:
         return len(self.request.texts or self.request.vectors)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether requests for few labels of few texts should not wait behind many such jobs."""
+        return self.request.explain or self.n_rows * self.request.top_k > _MAX_QUICK_LABELS
 
     def parts(self, batch: int) -> list["PredictJob"]:
         """Split a request for many labels, so that others do not wait for all of it; ``batch`` is

@@ -189,9 +189,9 @@ class CheckpointFolder(Checkpoints):
                 RembrandtWarning,
                 stacklevel=2,
             )
-            path.unlink()
+            _remove(path)
         for unnamed in self.folder.glob(f"*{_UNNAMED}"):
-            unnamed.unlink()
+            _remove(unnamed)
 
     def load(self, name: str, unpack: Callable[..., T]) -> T | None:
         saved = self._last_usable(name)
@@ -291,6 +291,16 @@ class CheckpointFolder(Checkpoints):
             unnamed.replace(self.folder / f"{stage}.{number}.{sha256}.safetensors")
             fsync_folder(self.folder)
         return sha256
+
+
+def _remove(path: Path) -> None:
+    """Delete a file; a folder in its place may hold what somebody wants to keep."""
+    if path.is_dir() and not path.is_symlink():
+        raise StorageError(
+            f"{path} is a folder in the place of a checkpoint; move it away, or choose another "
+            "folder for the checkpoints"
+        )
+    path.unlink()
 
 
 def fingerprint(

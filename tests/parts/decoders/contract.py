@@ -5,7 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from rembrandt.errors import StorageError
 from rembrandt.metrics import precision_at_k, top_k
+from rembrandt.parts.embedding.decoders.decoder import Decoder
 
 K, C = 8, 12
 
@@ -75,6 +77,21 @@ class DecoderContract:
         assert ((P >= 0) & (P <= 1)).all()
         rising = np.take_along_axis(P, scores.argsort(axis=1), axis=1)
         assert (np.diff(rising, axis=1) >= 0).all(), "a better score is never less probable"
+
+    def test_saved_arrays_give_the_same_scores(self, train, test):
+        decoder = self.fit(*train)
+        again = Decoder.from_arrays(*decoder.arrays())
+        assert np.array_equal(again.scores(test[0]), decoder.scores(test[0]))
+        assert again.link == decoder.link
+
+    def test_saved_arrays_that_do_not_fit_together_are_refused(self, train):
+        arrays, facts = self.fit(*train).arrays()
+        arrays["decoder.weights"] = arrays["decoder.weights"][:-1]
+        if "fourier.frequencies" in arrays:
+            with pytest.raises(StorageError, match="do not fit together"):
+                Decoder.from_arrays(arrays, facts)
+        with pytest.raises(StorageError):
+            Decoder.from_arrays(arrays, facts | {"link": "none"})
 
     def test_the_same_data_gives_the_same_bits(self, train):
         first, second = self.fit(*train), self.fit(*train)

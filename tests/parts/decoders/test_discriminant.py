@@ -56,10 +56,12 @@ def test_weights_are_repetitions_and_empty_classes_come_last():
     assert (H @ weighted.weights + weighted.bias).argmax(axis=1).max() <= 4
 
 
-def test_with_several_labels_a_row_the_covariance_is_that_of_all_rows():
+@pytest.mark.parametrize("shrinkage", [0.0, 0.3])
+def test_with_several_labels_a_row_the_covariance_is_that_of_all_rows(shrinkage):
     H, Y, _ = contract.problem(multiclass=False)
-    decoder = fit_discriminant(CPU.statistics(H, Y, None, None), shrinkage=0.0, multiclass=False)
+    decoder = fit_discriminant(CPU.statistics(H, Y, None, None), shrinkage, multiclass=False)
     covariance, mean = np.cov(H.T, bias=True).astype(np.float64), H.mean(axis=0)
+    covariance += shrinkage * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     dense = Y.toarray()
     means = dense.T @ H / dense.sum(axis=0)[:, None]
     weights = np.linalg.solve(covariance, (means - mean).T)

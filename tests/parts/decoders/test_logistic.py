@@ -19,8 +19,11 @@ from rembrandt.features.fourier import draw
 from rembrandt.parts.embedding.decoders.decoder import softmax
 from rembrandt.parts.embedding.decoders.logistic import (
     LogisticSettings,
+    _judge_epoch,
+    _Progress,
     fit_logistic,
     stopping_rows,
+    usable_rows,
 )
 
 from .contract import C, DecoderContract, problem
@@ -213,6 +216,51 @@ def test_examples_of_no_weight_do_not_decide_when_to_stop(multiclass):
         both, truth, LogisticSettings(multiclass=multiclass, **FAST), weights=weights
     )
     assert loss(decoder, H, Y) < 0.5 * base_loss(multiclass, H, Y, H, Y)
+
+
+@pytest.mark.parametrize("multiclass", [True, False])
+def test_rows_in_use_have_a_weight_and_with_one_label_a_row_a_label(multiclass):
+    rng = np.random.default_rng(0)
+    Y = sparse.csr_array((rng.random((50, 4)) < 0.3).astype(np.float32))
+    weights = rng.integers(0, 3, 50).astype(np.float64)
+    has_label = Y.toarray().any(axis=1)
+    expected = weights > 0
+    if multiclass:
+        expected = expected & has_label
+    assert usable_rows(Y, weights, multiclass).tolist() == np.flatnonzero(expected).tolist()
+    without_weights = np.flatnonzero(has_label) if multiclass else np.arange(50)
+    assert usable_rows(Y, None, multiclass).tolist() == without_weights.tolist()
+
+
+class Recorded:
+    """A descent that says what is asked of it."""
+
+    def __init__(self):
+        self.asked = []
+
+    def keep(self):
+        self.asked.append("keep")
+
+    def restart(self):
+        self.asked.append("restart")
+
+
+@pytest.mark.parametrize("loss", [3.0, 5.0, np.nan, np.inf])
+def test_an_epoch_that_diverges_starts_again_with_a_smaller_step_than_a_worse_one(loss):
+    diverged = _Progress(first_loss=3.0, best_loss=2.0, scale=1.0)
+    descent = Recorded()
+    _judge_epoch(descent, loss, diverged)
+    assert descent.asked == ["restart"]
+    worse = _Progress(first_loss=3.0, best_loss=2.0, scale=1.0)
+    descent = Recorded()
+    _judge_epoch(descent, 2.5, worse)
+    assert descent.asked == []
+    assert diverged.scale < worse.scale < 1
+    assert diverged.best_loss == worse.best_loss == 2.0
+    assert diverged.since == worse.since == 1
+    _judge_epoch(descent, 1.0, worse)
+    assert descent.asked == ["keep"]
+    assert (worse.best_loss, worse.since, worse.done) == (1.0, 0, 2)
 
 
 def test_examples_without_a_class_do_not_move_the_scores_away():
