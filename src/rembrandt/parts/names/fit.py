@@ -15,7 +15,7 @@ from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.sparse import select_entries
 from rembrandt.metrics.hits import hits
 from rembrandt.parts.names.encoded import EncodedNames, passages_of
-from rembrandt.parts.names.index import FIRST_WEIGHTS, NameIndex
+from rembrandt.parts.names.index import FIRST_WEIGHTS, MAX_MATCHES, NameIndex
 from rembrandt.parts.names.label_texts import LabelTexts, label_texts
 from rembrandt.parts.names.part import Names
 from rembrandt.parts.names.similarity import (
@@ -83,7 +83,7 @@ def is_informative(data: Examples) -> bool:
     rows = some_rows(data, CHECKED_TEXTS)
     spelled = spell(data.texts[rows])
     index = NameIndex.of(texts, StemFrequencies.of(spelled))
-    matches = index.match(spelled, FIRST_WEIGHTS)
+    matches = index.match(spelled, FIRST_WEIGHTS, MAX_MATCHES)
     ranked, _ = rank(matches.labels, matches.log_odds)
     listed = ranked[:, :CHECKED_LABELS]
     true = data.Y[rows]
@@ -218,7 +218,7 @@ def learn_similarity(
         return None
 
     spelled = spell(data.texts[hidden_rows])
-    matches = index.match(spelled, match_weights)
+    matches = index.match(spelled, match_weights, MAX_MATCHES)
     encoded = None
     encoded_names = None
     encoded_rows = None
