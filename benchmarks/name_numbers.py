@@ -44,6 +44,7 @@ from benchmarks.zero_shot import (
     without_labels,
 )
 from rembrandt import RembrandtClassifier, fitting, probabilities
+from rembrandt.data.content import content_sum
 from rembrandt.data.examples import Examples
 from rembrandt.parts.names import fit, index, similarity, stems, terms, word_map
 from rembrandt.parts.protocol import Part
@@ -132,18 +133,17 @@ class Change:
 
 
 class OtherParts:
-    """Fits parts of models; those of other kinds than names are fitted once and kept."""
+    """Fits parts of models; those of other kinds than names are fitted once to the same rows."""
 
     def __init__(self) -> None:
         self._fit_part = fitting.fit_part
-        self._kept: dict[tuple[str, str, int], Part] = {}
-        self.set_name = ""
+        self._kept: dict[tuple[str, int | None], Part] = {}
 
     def fit_part(self, name: str, data: Examples, *arguments: Any, **options: Any) -> Part:
         """Fit a part, or return one that was fitted to the same rows."""
         if name == "names":
             return self._fit_part(name, data, *arguments, **options)
-        key = (self.set_name, name, data.n)
+        key = (name, content_sum(data))
         if key not in self._kept:
             self._kept[key] = self._fit_part(name, data, *arguments, **options)
         return self._kept[key]
@@ -186,7 +186,6 @@ def figures(problems: Sequence[Problem], other_parts: OtherParts) -> Figures:
     """Fit a model to each set, and measure it before and after labels are added."""
     results = {}
     for problem in problems:
-        other_parts.set_name = problem.name
         with other_parts.kept():
             results[problem.name] = figures_of(problem)
     return results
