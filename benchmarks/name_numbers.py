@@ -53,7 +53,7 @@ from rembrandt.search import trial
 RESULTS = Path("bench-results")
 SETS = ("attack", "gutenberg", "icd10cm", "pubmed-mesh")
 ROWS = 6000
-MAX_TEST = 3000
+MAX_TEST = 2000
 N_LABELS = 60
 # Labels of a set that `benchmarks.zero_shot` may hide, and no others do.
 N_RESERVED = 200
