@@ -32,7 +32,12 @@ from rembrandt.estimators.requests import rows_of, top_columns
 from rembrandt.parts.encoder.settings import EncoderSettings
 
 SETS = ("attack", "gutenberg")
-NAMES = {"attack": "attack/techniques.tsv.gz"}  # files of names; other labels are words
+# Files of names; other labels are words.
+NAMES = {
+    "attack": "attack/techniques.tsv.gz",
+    "icd10cm": "icd10cm/categories.tsv.gz",
+    "pubmed-mesh": "mesh/descriptors.tsv.gz",
+}
 N_HIDDEN = 50
 FEWEST_EXAMPLES = 5
 MOST_EXAMPLES = 50
@@ -92,12 +97,39 @@ def some_rows(rows: Rows, n_most: int | None) -> Rows:
     return rows.take(np.sort(chosen))
 
 
-def chosen_labels(train: Rows, n_labels: int = N_HIDDEN) -> NDArray[np.int64]:
-    """Return the columns of the labels that are hidden."""
+def names_in(set_name: str) -> dict[str, Title]:
+    """Return the names of the labels of a set; none where labels are words."""
+    if set_name not in NAMES:
+        return {}
+    return read_label_names(FOLDER / NAMES[set_name])
+
+
+def possible_labels(train: Rows) -> NDArray[np.int64]:
+    """Return the columns of labels that can be hidden, by the hash of the label."""
     counts = np.bincount(train.Y.indices, minlength=len(train.labels))
     possible = np.flatnonzero((counts >= FEWEST_EXAMPLES) & (counts <= MOST_EXAMPLES))
     by_hash = sorted(possible.tolist(), key=lambda column: hashed(train.labels[column]))
-    return np.array(by_hash[:n_labels], dtype=np.int64)
+    return np.array(by_hash, dtype=np.int64)
+
+
+def chosen_labels(train: Rows, n_labels: int = N_HIDDEN) -> NDArray[np.int64]:
+    """Return the columns of the labels that are hidden."""
+    return possible_labels(train)[:n_labels]
+
+
+def without_labels(train: Rows, hidden: NDArray[np.int64]) -> Rows:
+    """Return the rows that have none of some labels."""
+    is_hidden = np.zeros(len(train.labels), dtype=np.bool_)
+    is_hidden[hidden] = True
+    has_hidden = train.Y @ is_hidden.astype(np.float64) > 0
+    return train.take(np.flatnonzero(~has_hidden))
+
+
+def names_of_rows(rows: Rows, names: dict[str, Title]) -> dict[str, Title] | None:
+    """Return the names of the labels that some rows have; None where there are none."""
+    known = {label for labels in rows.lists() for label in labels}
+    shown = {label: title for label, title in names.items() if label in known}
+    return shown or None
 
 
 def measure(
@@ -110,18 +142,13 @@ def measure(
 ) -> dict[str, Any]:
     """Fit without some labels, add them by their names, and measure."""
     hidden = chosen_labels(train, n_labels)
-    is_hidden = np.zeros(len(train.labels), dtype=np.bool_)
-    is_hidden[hidden] = True
-    has_hidden = train.Y @ is_hidden.astype(np.float64) > 0
-    rest = train.take(np.flatnonzero(~has_hidden))
-    known = {label for labels in rest.lists() for label in labels}
-    shown = {label: title for label, title in names.items() if label in known}
+    rest = without_labels(train, hidden)
     classifier = RembrandtClassifier(preset=preset, encoder=encoder, random_state=0)
-    classifier.fit(rest.texts, rest.lists(), label_names=shown or None)
+    classifier.fit(rest.texts, rest.lists(), label_names=names_of_rows(rest, names))
     hidden_labels = [train.labels[column] for column in hidden]
-    before = _first_labels(classifier, test.texts, FIRST)[0]
+    before = first_labels(classifier, test.texts, FIRST)[0]
     classifier.add_labels({label: names.get(label, "") for label in hidden_labels})
-    ranked, probabilities = _first_labels(classifier, test.texts, SHOWN)
+    ranked, probabilities = first_labels(classifier, test.texts, SHOWN)
     return {
         "parts": list(classifier.model_.parts),
         "rows": len(rest.texts),
@@ -129,7 +156,7 @@ def measure(
     }
 
 
-def _first_labels(
+def first_labels(
     classifier: RembrandtClassifier, texts: list[str], k: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the best labels, None where there is none, and their probabilities."""
@@ -145,31 +172,49 @@ def _measures(
     probabilities: NDArray[Any],
 ) -> dict[str, Any]:
     true = [set(labels) for labels in test.lists()]
-    n_true = sum(len(labels & hidden) for labels in true)
-    n_predicted = 0
+    # Of each label: how often it is right, and how often it is then predicted.
+    n_of_labels = {label: np.zeros(2) for label in sorted(hidden)}
     hits_before = 0
     hits_after = 0
     stated = 0.0
     observed = 0
     for row, labels in enumerate(true):
         others = labels - hidden
-        n_predicted += len(labels & hidden & set(ranked[row, :FIRST]))
+        predicted = set(ranked[row, :FIRST])
+        for label in labels & hidden:
+            n_of_labels[label] += (1, label in predicted)
         hits_before += len(others & set(before[row]))
-        hits_after += len(others & set(ranked[row, :FIRST]))
+        hits_after += len(others & predicted)
         for label, probability in zip(ranked[row], probabilities[row], strict=True):
             if label in hidden:
                 stated += float(probability)
                 observed += label in labels
     n = len(true)
+    counts = np.array(list(n_of_labels.values()))
+    n_true, n_predicted = counts.sum(axis=0).astype(int).tolist()
     return {
         "labels": len(hidden),
         "true": n_true,
         "recall@5": round(100 * n_predicted / max(1, n_true), 1),
+        "standard error": round(100 * recall_error(counts), 1),
         "P@5 of others before": round(100 * hits_before / (FIRST * n), 2),
         "P@5 of others after": round(100 * hits_after / (FIRST * n), 2),
         "stated": round(stated, 1),
         "observed": observed,
     }
+
+
+def recall_error(counts: NDArray[Any]) -> float:
+    """Return the standard error of a recall over labels (n × true and predicted rows).
+
+    Rows of one label are found by the same name, so labels are what is drawn.
+    """
+    n_true, n_predicted = counts.sum(axis=0)
+    if n_true == 0:
+        return 0.0
+    recall = n_predicted / n_true
+    differences = counts[:, 1] - recall * counts[:, 0]
+    return float(np.sqrt((differences**2).sum()) / n_true)
 
 
 def main(
@@ -197,9 +242,7 @@ def main(
         for set_name in sets or SETS:
             train, test = parts_of(set_name, develop)
             train = some_rows(train, n_rows)
-            names: dict[str, Title] = {}
-            if set_name in NAMES:
-                names = read_label_names(FOLDER / NAMES[set_name])
+            names = names_in(set_name)
             measured = measure(train, test, names, preset, n_labels, settings)
             result = {"set": set_name, "preset": preset, "encoder": encoder, **measured}
             print(result, flush=True)

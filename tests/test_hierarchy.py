@@ -1,5 +1,6 @@
 """Predictions over a hierarchy of labels."""
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, load
+from rembrandt.data.hierarchy import Hierarchy
 from rembrandt.errors import DataError, RembrandtWarning, SettingsError
 from rembrandt.metrics import hierarchical_scores
 from rembrandt.predict import Request, answer
@@ -179,14 +181,92 @@ def test_saved_loaded_and_updated(tmp_path: Any) -> None:
         again.set_label_parents({"animal/fox": "mammal"})
 
 
+def random_parents(labels: list[str], rng: np.random.Generator) -> dict[str, list[str]]:
+    """Up to three parents for each label: later labels, and groups, which have parents too."""
+    groups = [f"group {number}" for number in range(6)]
+    nodes = [*labels, *groups]
+    parents = {}
+    for position, node in enumerate(nodes[:-1]):
+        later = nodes[position + 1 :]
+        n_parents = min(int(rng.integers(4)), len(later))
+        parents[node] = rng.choice(later, size=n_parents, replace=False).tolist()
+    parents[labels[0]] = [groups[0]]
+    return {node: above_it for node, above_it in parents.items() if above_it}
+
+
+def all_above(node: str, parents: dict[str, list[str]]) -> set[str]:
+    """All that lies above a node, one step after the other."""
+    reached: set[str] = set()
+    waiting = [node]
+    while waiting:
+        for parent in parents.get(waiting.pop(), []):
+            if parent not in reached:
+                reached.add(parent)
+                waiting.append(parent)
+    return reached
+
+
+NAMED = ["fox", "hen", "oak", "rose", "snow", "acorn", "thorn", "berry"]
+ADDED = {"egg": "egg", "leaf": "leaf", "fur": ("fur", "red or white")}
+
+
+@cache
+def named(has_one_label: bool) -> RembrandtClassifier:
+    """A model whose labels occur in the texts, and three labels without examples."""
+    rng = np.random.default_rng(1)
+    texts = []
+    labels = []
+    for _ in range(500):
+        n_labels = 1 if has_one_label else int(rng.integers(1, 4))
+        chosen = rng.choice(NAMED, size=n_labels, replace=False).tolist()
+        others = rng.choice(["red", "white", "egg", "leaf", "fur", "hedge"], size=3).tolist()
+        texts.append(" ".join([*chosen, *others]))
+        labels.append(chosen)
+    targets: Any = labels
+    if has_one_label:
+        targets = [names[0] for names in labels]
+    classifier = RembrandtClassifier(preset="fast", random_state=0).fit(texts, targets)
+    assert classifier.model_.multiclass == has_one_label
+    return classifier.add_labels(ADDED)
+
+
+@pytest.mark.parametrize("has_one_label", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_parent_is_less_likely_than_its_child(has_one_label: bool, seed: int) -> None:
+    """In any hierarchy, for labels with examples and without, and whatever is asked."""
+    rng = np.random.default_rng(seed)
+    classifier = named(has_one_label)
+    classes = classifier.classes_.tolist()
+    parents = random_parents(rng.permutation(classes).tolist(), rng)
+    classifier.set_label_parents(parents)
+    texts = [*TEXTS, "egg leaf", "fur", "zuzu", ""]
+    P = classifier.predict_proba(texts)
+    n_compared = 0
+    for child, label in enumerate(classes):
+        for parent in all_above(label, parents) & set(classes):
+            n_compared += 1
+            assert (P[:, classes.index(parent)] >= P[:, child]).all()
+    assert n_compared > 0
+    for k in (1, 3, 50):
+        ranked, scores = classifier.predict_topk(texts, k, hierarchy="closed")
+        for row, values in zip(ranked.tolist(), scores.tolist(), strict=True):
+            probability = dict(zip(row, values, strict=True))
+            for position, node in enumerate(row):
+                for parent in all_above(node or "", parents):
+                    assert parent in row[:position]
+                    assert probability[parent] >= probability[node]
+
+
 def hiclass_measures(
-    truth: list[set[str]], predicted: list[set[str]]
+    truth: list[set[str]],
+    predicted: list[set[str]],
+    ancestors: Callable[[str], Iterable[str]] = above,
 ) -> tuple[float, float, float]:
     """The definition of hiclass: sets of labels with all their ancestors, summed over examples."""
     common = n_predicted = n_true = 0
     for true_labels, predicted_labels in zip(truth, predicted, strict=True):
-        alpha = set(predicted_labels).union(*(above(name) for name in predicted_labels))
-        beta = set(true_labels).union(*(above(name) for name in true_labels))
+        alpha = set(predicted_labels).union(*(ancestors(name) for name in predicted_labels))
+        beta = set(true_labels).union(*(ancestors(name) for name in true_labels))
         common += len(alpha & beta)
         n_predicted += len(alpha)
         n_true += len(beta)
@@ -206,6 +286,29 @@ def test_measures_agree_with_the_definition() -> None:
         )
     with pytest.raises(SettingsError, match="needs a model with parents"):
         without_parents().score(texts, labels, measure="hierarchical_f1")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_measures_agree_with_the_definition_where_labels_have_several_parents(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = [f"label {number}" for number in range(12)]
+    parents = random_parents(labels, rng)
+    hierarchy = Hierarchy.of(labels, parents)
+    true = rng.random((30, 12)) < 0.2
+    predicted = rng.random((30, 12)) < 0.2
+    names = np.array(labels)
+    expected = hiclass_measures(
+        [set(names[row].tolist()) for row in true],
+        [set(names[row].tolist()) for row in predicted],
+        lambda label: all_above(label, parents),
+    )
+    ranked = np.full(predicted.shape, -1)
+    for row, is_predicted in enumerate(predicted):
+        columns = rng.permutation(np.flatnonzero(is_predicted))
+        ranked[row, : len(columns)] = columns
+    measures = hierarchical_scores(sparse.csr_array(true.astype(int)), ranked, hierarchy.above)
+    for name, value in zip(("precision", "recall", "f1"), expected, strict=True):
+        assert measures[f"hierarchical_{name}"] == pytest.approx(value)
 
 
 def test_true_labels_without_a_column_count_as_missed() -> None:

@@ -18,7 +18,9 @@ from rembrandt.data.rows import as_rows
 from rembrandt.data.targets import read_targets
 from rembrandt.data.views import as_texts
 from rembrandt.errors import RembrandtWarning, SettingsError
-from rembrandt.parts.names.fit import is_informative
+from rembrandt.parts.names.fit import fit_names, is_informative
+from rembrandt.parts.names.label_texts import label_texts
+from rembrandt.progress import silent
 
 SYLLABLES = [consonant + vowel for consonant, vowel in product("bdfk", "aeio")]
 WORDS = [first + second for first, second in product(SYLLABLES, repeat=2)]
@@ -156,6 +158,24 @@ def test_a_new_label_is_composed_of_the_words_of_others():
     # What the match alone would say: no word of the name is in the text.
     matched = replace(part.with_label_names(classifier.classes_, None, None), similarity=None)
     assert (matched.prepare(np.array(test, dtype=object)).labels < 0).all()
+
+
+def test_similarities_are_learned_from_a_thousand_examples_and_not_in_a_trial():
+    texts, labels = composed_documents(1300)
+    targets = read_targets(labels)
+    X = as_rows(sparse.random_array((len(texts), 50), density=0.2, rng=0, format="csr"))
+    data = Examples(X, targets.Y, targets.classes, True, texts=as_texts(texts))
+    of_trial = fit_names(data, None, None, silent, is_trial=True)
+    assert of_trial.similarity is None
+    # What the trial has learned is kept, and the similarity is learned then.
+    part = fit_names(data, of_trial, None, silent)
+    assert part.similarity is not None
+    np.testing.assert_array_equal(part.weights, of_trial.weights)
+    test = data.texts[:20]
+    scores = part.every(part.prepare(test))
+    np.testing.assert_array_equal(scores, of_trial.every(of_trial.prepare(test)))
+    added = label_texts(np.array([*data.classes, "new"]), [""] * 64 + ["rome songs"], None)
+    assert part.with_texts(added).compared_labels is not None
 
 
 def test_similarities_are_the_same_for_single_texts_and_after_loading(tmp_path):

@@ -15,7 +15,7 @@ from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.sparse import select_entries
 from rembrandt.metrics.hits import hits
 from rembrandt.parts.names.encoded import EncodedNames, passages_of
-from rembrandt.parts.names.index import FIRST_WEIGHTS, NameIndex
+from rembrandt.parts.names.index import FIRST_WEIGHTS, MAX_MATCHES, NameIndex
 from rembrandt.parts.names.label_texts import LabelTexts, label_texts
 from rembrandt.parts.names.part import Names
 from rembrandt.parts.names.similarity import (
@@ -47,8 +47,8 @@ FEWEST_EXAMPLES = 5
 SMALLEST_FLOOR = 1e-7
 # One of so many labels, and one of so many texts, is hidden from a map, to learn what its
 # similarities say of labels without examples.
-HIDDEN_LABELS = 8
-HIDDEN_TEXTS = 8
+HIDDEN_LABELS = 4
+HIDDEN_TEXTS = 4
 # True labels among the hidden ones, below which similarities are not used.
 FEWEST_HIDDEN_HITS = 50
 
@@ -83,7 +83,7 @@ def is_informative(data: Examples) -> bool:
     rows = some_rows(data, CHECKED_TEXTS)
     spelled = spell(data.texts[rows])
     index = NameIndex.of(texts, StemFrequencies.of(spelled))
-    matches = index.match(spelled, FIRST_WEIGHTS)
+    matches = index.match(spelled, FIRST_WEIGHTS, MAX_MATCHES)
     ranked, _ = rank(matches.labels, matches.log_odds)
     listed = ranked[:, :CHECKED_LABELS]
     true = data.Y[rows]
@@ -97,10 +97,17 @@ def is_informative(data: Examples) -> bool:
 
 
 def fit_names(
-    data: Examples, begun: Part | None, encoder: TextVectors | None, report: Report
+    data: Examples,
+    begun: Part | None,
+    encoder: TextVectors | None,
+    report: Report,
+    is_trial: bool = False,
 ) -> Names:
-    """Fit a part; ``begun`` is one that was fitted to nearly all of the examples, and ``encoder``
-    what the model has to turn texts into vectors.
+    """Fit a part.
+
+    ``begun`` is one that was fitted to nearly all of the examples, and ``encoder`` what the model
+    has to turn texts into vectors. The part of a trial compares no names, because no label is added
+    to it.
     """
     assert data.texts is not None
     report("names", 0, 3)
@@ -108,20 +115,20 @@ def fit_names(
     stems = spell_stems(data.texts[some_rows(data, READ_TEXTS)])
     frequencies = StemFrequencies.of(stems)
     report("names", 1, 3)
+    index = NameIndex.of(texts, frequencies)
     if isinstance(begun, Names):
         weights = begun.weights
         floor = begun.floor
-        learned = begun.similarity
     else:
-        index = NameIndex.of(texts, frequencies)
         weights, floor = learn_weights(data, index)
-        learned = learn_similarity(data, texts, frequencies, index, weights, encoder, report)
     report("names", 2, 3)
     similarity = None
-    if learned is not None:
+    if not is_trial:
+        similarity = learn_similarity(data, texts, frequencies, index, weights, encoder, report)
+    if similarity is not None:
         word_map = learn_map(data, texts, frequencies)
         if word_map is not None:
-            similarity = replace(learned, word_map=word_map)
+            similarity = replace(similarity, word_map=word_map)
     report("names", 3, 3)
     return Names(
         texts=texts,
@@ -218,7 +225,7 @@ def learn_similarity(
         return None
 
     spelled = spell(data.texts[hidden_rows])
-    matches = index.match(spelled, match_weights)
+    matches = index.match(spelled, match_weights, MAX_MATCHES)
     encoded = None
     encoded_names = None
     encoded_rows = None

@@ -144,7 +144,7 @@ class NameIndex:
         self,
         spelled: Spelled,
         weights: Array,
-        n_matches: int = MAX_MATCHES,
+        n_matches: int,
         with_features: bool = False,
     ) -> Matches:
         """Return the best labels of each text by a logistic model of the features of a match."""

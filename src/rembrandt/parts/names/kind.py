@@ -82,13 +82,14 @@ class NamesKind(PartKind):
         encoder = encoder_among(fitting.earlier)
         part = fitting.checkpoints.load("names", Names.from_arrays)
         if part is None:
-            part = fit_names(data, fitting.begun, encoder, fitting.report)
+            is_trial = fitting.scored is not None
+            part = fit_names(data, fitting.begun, encoder, fitting.report, is_trial)
             fitting.checkpoints.save("names", part.arrays)
         return part.beside(fitting.earlier)
 
     def kept(self, part: Names, settings: NameSettings) -> Names:
-        """See `PartKind`. Weights that were learned from nearly all examples are not learned
-        again.
+        """See `PartKind`. Weights of a match that were learned from nearly all examples are not
+        learned again.
         """
         return part
 

@@ -13,7 +13,7 @@ from rembrandt.kernels import kernel
 from rembrandt.linalg import Array
 from rembrandt.linalg.ranking import rank
 from rembrandt.parts.contributions import Contributions
-from rembrandt.parts.names.index import N_FEATURES, NameIndex
+from rembrandt.parts.names.index import MAX_MATCHES, N_FEATURES, NameIndex
 from rembrandt.parts.names.label_texts import LabelTexts, label_texts
 from rembrandt.parts.names.similarity import Compared, ComparedLabels, Similarity
 from rembrandt.parts.names.stems import StemFrequencies
@@ -72,7 +72,7 @@ class Names(Part):
         if X is None:
             raise DataError("the model reads texts; give the texts, not a matrix of their features")
         spelled = spell(X)
-        matches = self.index.match(spelled, self.weights)
+        matches = self.index.match(spelled, self.weights, MAX_MATCHES)
         labels = matches.labels
         log_odds = matches.log_odds
         if self.compared_labels is not None:
