@@ -139,8 +139,8 @@ def _trained_on(model: Model) -> dict[str, Any]:
     if n_updated:
         words += f", {n_updated:,} of them added by updates"
     per_example = "one" if model.multiclass else f"{labels_per_example:.1f}"
-    words += f"; {counted(model.n_labels, 'label')}, {per_example} per example, "
-    words += f"{percent(rare, 0)} of them with one example or none"
+    words += f"; {counted(model.n_labels, 'label')}, {per_example} per example; "
+    words += f"{percent(rare, 0)} of the labels have fewer than two examples"
     n_named = sum(map(bool, model.titles or ()))
     n_described = sum(map(bool, model.descriptions or ()))
     if n_named or n_described:
@@ -222,6 +222,11 @@ def _threshold(model: Model) -> dict[str, Any]:
     else:
         shown = probability(value, 2)
         words = f"Labels with a probability of at least {shown} are predicted{reason}."
+        if isinstance(rule, str) and model.facts.held_out:
+            words = (
+                f"Labels with a probability of at least {shown} are predicted. This threshold was "
+                f"learned on held-out examples for the best {rule} F1."
+            )
     return {"rule": rule, "value": value, "words": words}
 
 
