@@ -90,7 +90,9 @@ def simulate(
         curve.append(_precision(classifier, tested))
         if order == "suggest":
             rows = rows_of(classifier, unknown.texts)
-            chosen = suggest(prediction_model(classifier), rows, BATCH).rows.tolist()
+            labelled = rows_of(classifier, known.texts)
+            suggested = suggest(prediction_model(classifier), rows, BATCH, labelled=labelled)
+            chosen = suggested.rows.tolist()
         else:
             chosen = rng.permutation(len(unknown.texts))[:BATCH].tolist()
         reviewed = unknown.take(chosen)

@@ -137,7 +137,7 @@ def test_a_model_says_what_it_is(model: Path, run: Run) -> None:
     assert re.search(r"the first label is right for \d\d\.\d % of [\d,]+ held-out examples", said)
     assert (
         "Mean of P@1 and nDCG@5: " in said
-        and "in a table they are in title; labels in tags, separated by ';'" in said
+        and "in a table they are in title, and labels are in tags, separated by ';'" in said
     )
     answer = run("info", model, "--json").json
     assert [set(one["parts"]) for one in answer["blends"] if one["chosen"]] == [

@@ -2,7 +2,7 @@
 
 The uncertainty about a text is the probability that its first label is wrong. An answer teaches
 about the text and about texts like it. So a text is worth its uncertainty times that of all texts,
-each counted as far as it is similar to this text and to no text that was chosen before.
+each counted as far as it is similar to this text and to no text that was chosen or labelled before.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def suggest(
     rows: Views,
     n_wanted: int,
     k: int = 1,
-    reviewed: Views | None = None,
+    labelled: Views | None = None,
     report: Report = silent,
 ) -> Suggested:
     """Return the rows that a person should label next.
@@ -46,8 +46,8 @@ def suggest(
         How many to return, the most valuable first.
     k : int, default=1
         Labels of each row in the answer of the model.
-    reviewed : Views, optional
-        Rows that were labelled after the fit: rows like them are worth less.
+    labelled : Views, optional
+        Rows that have labels, also those that the model has learned: rows like them are worth less.
     report : callable, optional
         Called as ``report(stage, done, total)``.
 
@@ -57,8 +57,8 @@ def suggest(
     """
     ranked = answer(model, Request(rows, max(1, k)), report)
     covering = Covering(_blocks(rows), _uncertainty(ranked, rows.n))
-    if reviewed is not None and reviewed.n:
-        covering.cover(_blocks(reviewed))
+    if labelled is not None and labelled.n:
+        covering.cover(_blocks(labelled), report)
     order = covering.choose(n_wanted, report)
     chosen = Answer(ranked.labels[order, :k], ranked.probabilities[order, :k])
     return Suggested(order, chosen)

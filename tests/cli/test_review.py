@@ -63,6 +63,33 @@ def test_corrected_texts_are_left_out(
     assert "all examples were corrected" in said
 
 
+def test_examples_like_those_with_labels_come_late(
+    model: Path, data: Path, run: Run, tmp_path: Path, texts: list[str]
+) -> None:
+    plain = run("suggest", model, data / "test.tsv", "--rows", 3, "--json").json["suggested"]
+    first = plain[0]["text"]
+    header = "title\tbody\ttags"
+    (tmp_path / "old.tsv").write_text(f"{header}\n{first}\t\t{LABEL}\n", encoding="utf-8")
+    options = ("--history", tmp_path / "old.tsv", "--rows", len(texts), "--json")
+    rest = run("suggest", model, data / "test.tsv", *options).json["suggested"]
+    order = [each["text"] for each in rest]
+    assert sorted(order) == sorted(texts) and order.index(first) > len(texts) // 2
+    rows = rows_of(load(model), texts)
+    labelled = rows_of(load(model), [f"{first} "])
+    expected = suggest(prediction_model(load(model)), as_views(rows), 9, labelled=labelled).rows
+    assert order[:9] == [texts[row] for row in expected]
+
+
+def test_features_like_those_with_labels_come_late(
+    feature_model: Path, data: Path, run: Run
+) -> None:
+    options = ("--history", data / "test.txt", "--rows", 2, "--json")
+    answer = run("suggest", feature_model, data / "test.txt", *options).json
+    assert len(answer["suggested"]) == 2  # everything is covered, and still there is an order
+    vectors = ("--vectors", data / "vectors.npy", "--history", data / "test.txt")
+    assert "leave out" in run("suggest", feature_model, data / "test.txt", *vectors, code=1).err
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".txt"])
 def test_suggestions_are_written(
     model: Path, data: Path, run: Run, tmp_path: Path, suffix: str

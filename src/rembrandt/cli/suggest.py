@@ -43,7 +43,14 @@ def suggest(
     rows: Annotated[int, option("Examples to suggest.", min=1, metavar="N")] = DEFAULT_ROWS,
     corrections: Annotated[
         Path | None,
-        option("Texts that were corrected since the fit, which are left out.", metavar="FILE"),
+        option(
+            "All answers so far: these texts are left out, and texts like them come late.",
+            metavar="FILE",
+        ),
+    ] = None,
+    history: Annotated[
+        str | None,
+        option("The training examples: examples like them come late.", metavar="FILE"),
     ] = None,
     output: Annotated[
         Path | None, options.output_option("FILE", "Write a .csv, .jsonl or .txt file.")
@@ -62,9 +69,10 @@ def suggest(
     """Print the examples that a person should label next, the most valuable first.
 
     The first are those whose labels the model is least certain of, and that many other uncertain
-    examples are similar to; examples like an earlier one come late. The file opens on the Review
-    page of rembrandt serve, or in another tool with --for. After each hundred, fit again: see fit
-    --corrections.
+    examples are similar to; examples like an earlier one come late. Name the training file with
+    --history and the answers so far with --corrections, so that this holds for them, too. The file
+    opens on the Review page of rembrandt serve, or in another tool with --for. After each hundred
+    answers, fit again: see fit --corrections.
     """
     from rembrandt.errors import SettingsError
     from rembrandt.estimators.requests import prediction_model, rows_of
@@ -75,19 +83,23 @@ def suggest(
         raise SettingsError("--for writes a file; name it with --output")
     if output is not None:
         check_file_target(output, force, _SUFFIXES if tool is None else (SUFFIX,))
-    if corrections is not None and reading.vectors is not None:
-        raise SettingsError("--corrections have no vectors; leave one of the two out")
+    if reading.vectors is not None and (corrections is not None or history is not None):
+        raise SettingsError("--vectors are of FILE; leave out --corrections and --history")
     with console.progress() as report:
         saved = open_model(model)
         data = saved.read(file, reading, report, unlabelled=True, id=id)
-        data, numbers, reviewed_texts = _unreviewed(data, corrections, report)
+        data, numbers, labelled_texts = _unreviewed(data, corrections, report)
         views = _views(saved, data, file, report)
-        reviewed = None
-        if reviewed_texts:
-            reviewed = rows_of(saved.classifier, reviewed_texts, report)
+        labelled = None
+        if history is not None:
+            old = saved.read(history, TextReading(), report, unlabelled=True)
+            labelled_texts = [*(old.texts or ()), *labelled_texts]
+            labelled = _views(saved, old, history, report)
+        if labelled_texts:
+            labelled = rows_of(saved.classifier, labelled_texts, report)
         fitted = prediction_model(saved.classifier)
         n_labels = _N_LABELS if tool is None else _N_ASSIGNED
-        suggested = suggest_rows(fitted, views, rows, n_labels, reviewed, report)
+        suggested = suggest_rows(fitted, views, rows, n_labels, labelled, report)
     documents = list(_documents(saved, data, numbers, suggested))
     if tool is not None and output is not None:
         if data.texts is None:

@@ -42,12 +42,13 @@ class Covering:
         self._covered = np.zeros(n_rows)
         self._is_chosen = np.zeros(n_rows, dtype=bool)
 
-    def cover(self, blocks: Sequence[Matrix]) -> None:
+    def cover(self, blocks: Sequence[Matrix], report: Report = silent) -> None:
         """Take other rows as chosen from the start."""
         others = [_unit_rows(block) for block in blocks]
         n_others = int(others[0].shape[0])
         n_together = self._max_together()
         for rows in spans(n_others, n_together):
+            report("comparing with labelled examples", rows.start, n_others)
             features = [block[rows] for block in others]
             similarities = self._similarities(features)
             nearest = similarities.max(axis=1)
