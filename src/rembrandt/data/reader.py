@@ -122,7 +122,7 @@ def read(
             f"the source is {kind_of(path)}; give the path of a file, or a table in memory: of "
             "pandas, polars, Arrow or Hugging Face datasets"
         )
-    return next(read_parts(path, options, report))
+    return next(read_parts(Path(path), options, report))
 
 
 def _read_frame(frame: Any, options: ReadOptions, report: Report) -> Dataset:
