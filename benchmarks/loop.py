@@ -6,7 +6,7 @@ python -m benchmarks.loop [cooking gutenberg] [--rounds 8] [--pool 4000] [--seed
 A model is fitted to 500 training texts with the preset fast. In each round the labels of 100 more
 texts of a pool are revealed, as if a person had reviewed them, and the model is fitted again. The
 figure is P@1 on test texts. The order of ``suggest`` was chosen on training texts of other sets
-(attack, icd10cm).
+(attack, icd10cm, NVD products).
 """
 
 import argparse
