@@ -29,7 +29,7 @@ def test_a_model_is_described(data: Path, model: Path, run: Run) -> None:
 
 
 def test_features_and_what_is_no_model(feature_model: Path, run: Run, tmp_path: Path) -> None:
-    assert "Give 800 features for each example" in run("info", feature_model).out
+    assert "The input is 800 features for each example" in run("info", feature_model).out
     assert "not a model" in run("info", tmp_path, code=1).err
 
 
