@@ -5,6 +5,7 @@ at each step.
 import gzip
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -136,7 +137,7 @@ def test_a_model_says_what_it_is(model: Path, run: Run) -> None:
     assert re.search(r"the first label is right for \d\d\.\d % of [\d,]+ held-out examples", said)
     assert (
         "Mean of P@1 and nDCG@5: " in said
-        and "in a table they are in title; labels in tags, separated by ';'" in said
+        and "in a table they are in title, and labels are in tags, separated by ';'" in said
     )
     answer = run("info", model, "--json").json
     assert [set(one["parts"]) for one in answer["blends"] if one["chosen"]] == [
@@ -380,3 +381,52 @@ def test_new_labels_with_new_words(real_data: Path, run: Run, tmp_path: Path) ->
     assert 3 <= learned <= unknown < different and "Not learned: the trees" in said
     answer = run("predict", tmp_path / "model", "-", "--json", input="frobnicated zorblax\n").rows
     assert answer[0]["labels"][0]["label"] == "T9999"
+
+
+def test_mistakes_that_were_silent(cooking: Path, model: Path, run: Run, tmp_path: Path) -> None:
+    """A header on standard input, repeated ids, names of other labels, words for missing values."""
+    lines = (cooking / "test.csv").read_text().splitlines()
+    piped = run("predict", model, "-", "--json", input="\n".join(lines[:4]) + "\n")
+    assert len(piped.rows) == 3 and "read as CSV, with texts in 'title'" in piped.err
+    other = "\n".join(["headline,year", "how to bake bread,1999", "green eggs,2001"]) + "\n"
+    assert "looks like a table" in run("predict", model, "-", input=other).err
+
+    (tmp_path / "twice.csv").write_text("\n".join([*lines[:4], *lines[1:4]]) + "\n")
+    said = run("predict", model, tmp_path / "twice.csv", "--id", "key").err
+    assert "3 values of the column 'key' stand for several examples (6)" in said
+
+    (tmp_path / "names.tsv").write_text("id\tname\nbaking\tBaking\nno-such-tag\tNothing\n")
+    shutil.copytree(model, tmp_path / "named")
+    said = run("labels", tmp_path / "named", "--set-names", tmp_path / "names.tsv").err
+    assert "1 id of 2 are not of a label of the model" in said and "'no-such-tag'" in said
+
+    titles = [f'"{line.split(",")[1].strip(chr(34))} crème",NaN' for line in lines[1:31]]
+    tagged = [f'"{line.split(",")[1].strip(chr(34))}",bread' for line in lines[31:61]]
+    table = "\n".join(["title,tags", *titles, *tagged]) + "\n"
+    (tmp_path / "old.csv").write_bytes(table.encode("cp1252"))
+    fit = ("fit", tmp_path / "old.csv", "-o", tmp_path / "old", "--parts", "centroids")
+    assert "this line is not UTF-8" in run(*fit, code=1).err
+    said = run(*fit, "--encoding", "cp1252")
+    assert "30 examples with the label 'NaN'" in said.err
+    assert "rembrandt predict" in said.out and "--encoding cp1252" in said.out
+
+
+def test_mistakes_in_python(cooking: Path) -> None:
+    data = read(cooking / "train.csv", label_separator=";").rows(np.arange(400))
+    ids = data.label_ids
+    pairs = zip(data.Y.indptr[:-1], data.Y.indptr[1:], strict=True)
+    labels = [[ids[column] for column in data.Y.indices[start:stop]] for start, stop in pairs]
+    small = RembrandtClassifier(parts=("centroids",), random_state=0).fit(data.texts, labels)
+    for wrong, kind in (({"text": data.texts}, "a dict"), (iter(data.texts), "a list_iterator")):
+        with pytest.raises(DataError, match=f"X is {kind}; give a list of texts"):
+            small.predict_labels(wrong)
+    with pytest.raises(ValueError, match=r"k=2\.5 must be an integer"):
+        small.predict_topk(data.texts[:2], k=2.5)
+    joined = [" ;".join(row).split(";") for row in labels]  # "bread " is not "bread"
+    with pytest.warns(RembrandtWarning, match="only by spaces"):
+        RembrandtClassifier(parts=("centroids",)).fit(data.texts, joined)
+    with pytest.warns(RembrandtWarning, match="40 examples with an empty label"):
+        RembrandtClassifier(parts=("centroids",)).fit(data.texts, [[""]] * 40 + labels[40:])
+    same = RembrandtClassifier(preset="fast", random_state=0)
+    same.fit(["one and the same title"] * 200, labels[:200])
+    assert np.isfinite(same.predict_topk(["one and the same title"], k=3)[1]).all()

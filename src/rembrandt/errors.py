@@ -54,6 +54,19 @@ def counted(n: int, noun: str, plural: str | None = None) -> str:
     return f"{n:,} {plural or noun + 's'}"
 
 
+def kind_of(value: object) -> str:
+    """Return what a value is, for a message.
+
+    >>> kind_of(3), kind_of({}), kind_of(None)
+    ('an int', 'a dict', 'None')
+    """
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    article = "an" if name[0].lower() in "aeio" else "a"
+    return f"{article} {name}"
+
+
 class RembrandtError(Exception):
     """Base class of all errors raised on purpose.
 

@@ -18,7 +18,7 @@ def test_a_model_is_described(data: Path, model: Path, run: Run) -> None:
         and "trees" not in said
     )
     assert "the first label is right for " in said and "Quality: P@1 " in said
-    assert "in a table they are in title, body; labels in tags, separated by '|'." in said
+    assert "in a table they are in title, body, and labels are in tags, separated by '|'." in said
     assert (
         "learned on held-out examples for the best micro F1" in said and "label embedding" in said
     )
@@ -29,7 +29,7 @@ def test_a_model_is_described(data: Path, model: Path, run: Run) -> None:
 
 
 def test_features_and_what_is_no_model(feature_model: Path, run: Run, tmp_path: Path) -> None:
-    assert "Give 800 features for each example" in run("info", feature_model).out
+    assert "The input is 800 features for each example" in run("info", feature_model).out
     assert "not a model" in run("info", tmp_path, code=1).err
 
 

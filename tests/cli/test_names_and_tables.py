@@ -41,7 +41,7 @@ def test_names_are_accepted_and_shown(named: Path, run: Run) -> None:
     )
     answer = run("neighbors", named, "topic-01/label-000", "--json").json
     assert answer["description"] == "About topic-01/label-000"
-    assert "40 have a name and 40 a description" in run("info", named).out
+    assert "40 with a name, 40 with a description" in run("info", named).out
     assert answer["name"] == "Name of 01 0" and answer["neighbors"][0]["name"].startswith(
         "Name of "
     )

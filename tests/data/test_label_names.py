@@ -195,7 +195,7 @@ def test_descriptions_are_saved_updated_and_replaced(tmp_path):
         again.label_names_ == {"D1": "Abdomen", "D2": "Eye"}
         and again.model_.labels.title(2) == "D3"
     )
-    assert "2 have a name and 2 a description" in again.describe()["trained_on"]["words"]
+    assert "2 with a name, 2 with a description" in again.describe()["trained_on"]["words"]
     new = Dataset.from_arrays(X[:2], ["D5", "D1"])
     again.update_dataset(replace(new, label_names={"D5": ("Nose", "A new part"), "D1": "Belly"}))
     assert (

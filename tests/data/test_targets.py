@@ -85,7 +85,7 @@ def test_matrices(y):
 @pytest.mark.parametrize(
     ("y", "classes", "known", "complaint"),
     [
-        ([["a"], [1]], None, [], "not of one type"),
+        ([["a"], [1]], None, [], "the labels are of the types int and str; give strings only"),
         ([["a"]], None, [1, 2], "give labels of the same type"),
         (np.eye(2), ["a"], [], "2 columns and there are 1 classes"),
         (np.eye(2), ["a", "a"], [], "named twice"),

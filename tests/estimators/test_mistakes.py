@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rembrandt import EmbeddingSettings, RembrandtClassifier, label_array
+from rembrandt import EmbeddingSettings, LabelEmbedder, RembrandtClassifier, label_array, read
 from rembrandt.errors import DataError, RembrandtError, RembrandtWarning, SettingsError
 
 TEXTS = ["red apple", "green apple", "red car", "fast car"] * 10
@@ -26,7 +26,7 @@ def fitted():
         (set(TEXTS), "a set"),
         ((text for text in TEXTS), "a generator"),
         (None, "None"),
-        (3, "a int"),
+        (3, "an int"),
     ],
 )
 def test_examples_without_an_order_are_refused(fitted, X, kind):
@@ -146,3 +146,40 @@ def test_every_error_is_one_of_ours(fitted):
         with pytest.raises((RembrandtError, ValueError, TypeError)) as raised:
             fitted.predict_labels(bad)
         assert str(raised.value)
+
+
+def test_labels_that_differ_in_spaces_are_reported():
+    labels = [*LABELS[:-1], [" fruit", "vehicle "]]
+    with pytest.warns(
+        RembrandtWarning, match="2 labels differ .* only by spaces, such as ' fruit'"
+    ):
+        classifier().fit(TEXTS, labels)
+
+
+def test_empty_labels_are_reported():
+    labels = [*LABELS[:-2], [""], [" "]]  # "".split(";") is [""]
+    with pytest.warns(RembrandtWarning, match="2 examples with an empty label"):
+        classifier().fit(TEXTS, labels)
+
+
+def test_sources_that_are_no_file_and_no_table():
+    for source, kind in (({"text": TEXTS}, "a dict"), ([{"text": "a"}], "a list"), (3, "an int")):
+        with pytest.raises(DataError, match=f"the source is {kind}; give the path of a file"):
+            read(source)
+    with pytest.raises(DataError, match=r"data is a str; give what rembrandt\.read returns"):
+        classifier().fit_dataset("train.csv")
+
+
+def test_texts_where_features_are_expected(fitted):
+    with pytest.raises(DataError, match="X has texts, and LabelEmbedder reads features"):
+        LabelEmbedder().fit(TEXTS, LABELS)
+    with pytest.raises(DataError, match=r"texts of shape \(40, 1\); give one dimension"):
+        classifier().fit(np.array(TEXTS)[:, None], LABELS)
+    with pytest.raises(DataError, match="with 0 blocks; give texts"):
+        fitted.predict_labels((TEXTS, np.zeros((40, 2))))
+
+
+def test_many_names_are_no_regression(recwarn):
+    names = [f"name {number}" for number in range(len(TEXTS))]
+    classifier().fit(TEXTS, names)
+    assert not [str(warning.message) for warning in recwarn if "regression" in str(warning.message)]

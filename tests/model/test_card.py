@@ -30,7 +30,7 @@ def test_the_card_has_data_figures_with_intervals_and_limits(fitted, tmp_path):
         [100 * together.p1, 100 * low, 100 * high], abs=0.11
     )
     assert f"Measured on {together.n_examples:,} training examples" in card
-    assert "others are never predicted" in card and "`'bread'`" in card
+    assert "only predicts its 3 labels" in card and "`'bread'`" in card
     same = load(tmp_path / "model")
     assert same.predict_labels(["cake"]) == fitted.predict_labels(["cake"])
 

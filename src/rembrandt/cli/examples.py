@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "report": ("rembrandt report model test.csv --output report.html",),
     "suggest": (
         "rembrandt suggest model new.txt --output next.csv",
+        "rembrandt suggest model new.txt --corrections corrections.jsonl --output next.csv",
         "rembrandt suggest model new.txt --for label-studio --output tasks.json",
     ),
     "compile": ("rembrandt compile",),

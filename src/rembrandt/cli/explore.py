@@ -5,6 +5,7 @@ report.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -19,7 +20,7 @@ from rembrandt.cli.options import flag, option
 from rembrandt.cli.output import atomic_file, check_file_target, decimal
 from rembrandt.cli.reading import Reading, TextReading
 from rembrandt.cli.saved import SavedModel, open_model
-from rembrandt.errors import counted
+from rembrandt.errors import RembrandtWarning, counted
 
 if TYPE_CHECKING:
     from rembrandt.explore.confusions import Confusion
@@ -314,16 +315,22 @@ def write_report(
     The page contains some of the examples with their texts.
     """
     check_file_target(output, force)
-    from rembrandt.explore.layout import check_installed
+    from rembrandt.explore.layout import is_installed
     from rembrandt.explore.report import gather, render
 
-    if not no_map:
-        check_installed()
+    with_map = not no_map
+    if with_map and not is_installed():
+        with_map = False
+        message = (
+            "the report has no map of labels, which needs the package openTSNE: "
+            "pip install 'rembrandt[report]'"
+        )
+        warnings.warn(RembrandtWarning(message), stacklevel=2)
     with console.progress() as report:
         saved = open_model(model)
         data = saved.read(file, reading, report)
         page_title = title or model.resolve().name
-        contents = gather(saved.classifier, data, page_title, not no_map, seed, report)
+        contents = gather(saved.classifier, data, page_title, with_map, seed, report)
         page = render(contents).encode()
     with atomic_file(output) as target:
         target.write(page)

@@ -1,6 +1,7 @@
 """One function that reads every format."""
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from rembrandt.data.encodings import check_encoding
 from rembrandt.data.frames import is_frame
 from rembrandt.data.separators import check_labels
 from rembrandt.data.store import Store, is_store
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, kind_of
 from rembrandt.linalg.blocks import spans
 from rembrandt.progress import Report, silent
 
@@ -116,7 +117,12 @@ def read(
     )
     if is_frame(path):
         return _read_frame(path, options, report)
-    return next(read_parts(path, options, report))
+    if not isinstance(path, str | os.PathLike):
+        raise DataError(
+            f"the source is {kind_of(path)}; give the path of a file, or a table in memory: of "
+            "pandas, polars, Arrow or Hugging Face datasets"
+        )
+    return next(read_parts(Path(path), options, report))
 
 
 def _read_frame(frame: Any, options: ReadOptions, report: Report) -> Dataset:

@@ -87,6 +87,31 @@ def warn_missing_words(names: Sequence[Any], counts: Any, start: str = "") -> No
         warnings.warn(RembrandtWarning(message), stacklevel=3)
 
 
+def warn_spaces(names: Sequence[Any], counts: Any, start: str = "") -> None:
+    """Warn about labels that are empty, or equal to another one up to spaces around them."""
+    filled = {name for name in names if isinstance(name, str) and name.strip()}
+    padded = sorted(name for name in filled if name != name.strip() and name.strip() in filled)
+    if padded:
+        stripped = padded[0].strip()
+        differ = "differs" if len(padded) == 1 else "differ"
+        message = (
+            f"{start}{counted(len(padded), 'label')} {differ} from another one only by spaces, "
+            f"such as {padded[0]!r} and {stripped!r}: they are read as different labels. Remove "
+            "the spaces"
+        )
+        warnings.warn(RembrandtWarning(message), stacklevel=3)
+    uses = 0
+    for name, n in zip(names, np.asarray(counts).tolist(), strict=True):
+        if isinstance(name, str) and not name.strip():
+            uses += n
+    if uses:
+        message = (
+            f"{start}{counted(uses, 'example')} with an empty label, which is read as a label like "
+            "any other. Give an empty list where there is no label"
+        )
+        warnings.warn(RembrandtWarning(message), stacklevel=3)
+
+
 def _split_uses(names: Sequence[str], uses: Sequence[int], separator: str) -> Counter[str]:
     """How often each label is used if names are split at a separator."""
     pieces: Counter[str] = Counter()
@@ -106,6 +131,7 @@ def check_labels(data: Dataset, path: str | Path, separator: str | None = None) 
     used, counts = np.unique(data.Y.indices, return_counts=True)
     names = [data.label_ids[column] for column in used.tolist()]
     warn_missing_words(names, counts, f"{path}: ")
+    warn_spaces(names, counts, f"{path}: ")
     unsplit = unsplit_labels(names, counts)
     if unsplit is None:
         has_rows = len(data.texts or ()) >= _MIN_ROWS

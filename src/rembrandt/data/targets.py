@@ -26,8 +26,8 @@ from rembrandt.data.arrays import (
     warn_missing,
 )
 from rembrandt.data.labels import LabelIndex, as_labels
-from rembrandt.data.separators import unsplit_labels, warn_missing_words
-from rembrandt.errors import DataError, RembrandtWarning
+from rembrandt.data.separators import unsplit_labels, warn_missing_words, warn_spaces
+from rembrandt.errors import DataError, RembrandtWarning, kind_of
 from rembrandt.linalg.validation import refusals
 from rembrandt.scikit import check_classification_targets, column_or_1d
 
@@ -73,7 +73,7 @@ def read_targets(y: Any, classes: Any = None) -> Targets:
         return _read_classes(y)
     multiclass = not _has_lists(y)
     if multiclass:
-        check_classification_targets(y)
+        _check_classes(y)
     no_labels = np.empty(0, np.int64)
     Y, columns = joined_labels(y, classes, no_labels)
     return Targets(Y, columns, multiclass)
@@ -83,7 +83,7 @@ def _read_classes(y: Any) -> Targets:
     """Read a 1-D array with one class for each example."""
     with refusals("y", "give one label for each example, lists of labels, or a 0/1 matrix"):
         labels, is_present = present_labels(column_or_1d(y, warn=True))
-        check_classification_targets(labels)
+        _check_classes(labels)
     names, ids = np.unique(labels, return_inverse=True)
     if len(names) == 0:
         raise DataError("the target has no class; give examples of at least two classes")
@@ -94,6 +94,13 @@ def _read_classes(y: Any) -> Targets:
     counts = is_present.astype(np.int64)
     Y, _ = label_rows(counts, ids.astype(np.int32), len(names))
     return Targets(Y, as_labels(names), multiclass=True)
+
+
+def _check_classes(labels: Any) -> None:
+    """Refuse a target of a regression. Strings are classes, however many there are."""
+    if all(isinstance(label, str) for label in labels):
+        return
+    check_classification_targets(labels)
 
 
 def present_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -154,6 +161,7 @@ def named_targets(y: Any, classes: Any = None) -> Targets:
     names = targets.classes.tolist()
     counts = np.bincount(targets.Y.indices, minlength=len(names))
     warn_missing_words(names, counts)
+    warn_spaces(names, counts)
     unsplit = unsplit_labels(names, counts)
     if unsplit is not None:
         remedy = f"[label.split({unsplit.separator!r}) for label in y]"
@@ -215,9 +223,11 @@ def _new_labels(labels: list[Any], index: LabelIndex, model_labels: NDArray[Any]
         unknown = set(labels).difference(index.names)
         new = as_labels(sorted(unknown))
     except TypeError as error:
-        raise DataError(
-            f"the labels are not of one type ({error}); give strings only, or numbers only"
-        ) from error
+        kinds = sorted({type(label).__name__ for label in labels})
+        problem = f"are of the types {' and '.join(kinds)}"
+        if len(kinds) == 1:
+            problem = f"of type {kinds[0]} have no order ({error})"
+        raise DataError(f"the labels {problem}; give strings only, or numbers only") from error
     if len(new) and len(model_labels) and _are_strings(new) != _are_strings(model_labels):
         raise DataError(
             f"the labels of the model are of type {model_labels.dtype} and the new ones of type "
@@ -274,9 +284,7 @@ def _unwrapped(y: Any) -> Any:
     becomes an array. What has no order or can be read only once is refused.
     """
     if isinstance(y, str | Mapping | Set | Iterator):
-        raise DataError(
-            f"y is a {type(y).__name__}; give a list or an array with one entry for each row"
-        )
+        raise DataError(f"y is {kind_of(y)}; give a list or an array with one entry for each row")
     if is_lazy_column(y):
         y = lazy_values(y)
     y = unchanging(y, "y")

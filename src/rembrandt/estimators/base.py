@@ -13,6 +13,7 @@ from rembrandt.data.rows import Rows, as_rows, check_width, is_rows
 from rembrandt.data.targets import Targets
 from rembrandt.data.views import is_blocks
 from rembrandt.errors import DataError
+from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import as_csr, is_sparse
 from rembrandt.linalg.validation import MIN_VALUE, bounded_values, check_sparse, refusals
 from rembrandt.scikit import (
@@ -46,6 +47,11 @@ class Estimator(BaseEstimator):
         if is_blocks(X):
             raise DataError(
                 "X has several blocks of features, but the model was fitted to one matrix"
+            )
+        if is_text(X):
+            raise DataError(
+                f"X has texts, and {type(self).__name__} reads features; make them first, such as "
+                "by TextFeatures().fit_transform(X)"
             )
         if is_rows(X):
             X = X[:]  # predictions are as large as the data anyway

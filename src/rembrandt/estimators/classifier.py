@@ -31,7 +31,7 @@ from rembrandt.data.targets import (
 from rembrandt.data.views import Views, as_texts, check_blocks, is_blocks
 from rembrandt.declarations import ModelSettings, PartName, Threshold, as_json
 from rembrandt.engines.backend import backend_for
-from rembrandt.errors import DataError, RembrandtWarning, SettingsError
+from rembrandt.errors import DataError, RembrandtWarning, SettingsError, kind_of
 from rembrandt.estimators.base import Estimator, dataset_targets
 from rembrandt.estimators.inputs import as_input, index_of, read_once
 from rembrandt.estimators.predictions import Predictions
@@ -365,6 +365,8 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         -------
         self : RembrandtClassifier
         """
+        if not isinstance(data, Dataset):
+            raise DataError(f"data is {kind_of(data)}; give what rembrandt.read returns")
         if groups is not None and times is not None:
             raise SettingsError(
                 "groups and times both say which rows are held out; give one of them", "groups"

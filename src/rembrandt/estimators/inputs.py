@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from rembrandt.data.arrays import is_lazy_column, is_missing, lazy_values, unchanging
-from rembrandt.errors import DataError
+from rembrandt.errors import DataError, kind_of
 from rembrandt.features.text import is_text
 from rembrandt.linalg.sparse import is_sparse
 
@@ -20,10 +20,9 @@ def as_input(X: Any) -> Any:
     if is_sparse(X):
         return X  # some are mappings
     if X is None or isinstance(X, Mapping | Set | Iterator | int | float):
-        kind = "None" if X is None else f"a {type(X).__name__}"
         raise DataError(
-            f"X is {kind}; give a list of texts or a matrix of features, with one row for each "
-            "example"
+            f"X is {kind_of(X)}; give a list of texts or a matrix of features, with one row for "
+            "each example"
         )
     if is_lazy_column(X):
         return lazy_values(X)
@@ -63,8 +62,18 @@ def _check(X: Any) -> None:
         _check_list(X)
     elif hasattr(X, "columns") and hasattr(X, "dtypes"):
         _check_frame(X)
+    elif _is_table_of_texts(X):
+        raise DataError(
+            f"X is an array of texts of shape {X.shape}; give one dimension, such as X[:, 0]"
+        )
     elif getattr(X, "ndim", 0) == 1 and getattr(getattr(X, "dtype", None), "kind", "O") in "OTU":
         _check_texts(X)
+
+
+def _is_table_of_texts(X: Any) -> bool:
+    if getattr(X, "ndim", 0) != 2 or len(X) == 0:
+        return False
+    return X.dtype.kind in "OTU" and any(isinstance(value, str) for value in X[0])
 
 
 def _check_list(X: Any) -> None:

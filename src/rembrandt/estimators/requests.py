@@ -56,9 +56,15 @@ def rows_of(classifier: "RembrandtClassifier", X: Any, report: Report = silent) 
     blocks = X if is_blocks(X) else (X,)
     widths = classifier.model_.vector_widths
     if len(blocks) - 1 != len(widths):
+        first = "texts" if classifier.model_.text is not None else "features"
+        expected = ", ".join([first, *["vectors"] * len(widths)])
+        if widths:
+            expected = f"a tuple ({expected})"
+        n_given = counted(len(blocks) - 1, "block")
+        n_fitted = counted(len(widths), "block")
         raise DataError(
-            f"X has {counted(len(blocks) - 1, 'block')} of vectors beside the features, and the "
-            f"model was fitted with {len(widths):,}; give the same kind of examples",
+            f"X has {n_given} of vectors next to the {first}, and the model was fitted with "
+            f"{n_fitted}; give {expected}",
             parameter="vectors",
         )
     features = classifier._matrix(_features_of(classifier, blocks[0], report))

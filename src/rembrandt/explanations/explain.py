@@ -67,7 +67,7 @@ def explain_labels(
         located = model.text.locate([text])
     view_names = {}
     for number, view in enumerate(_vector_views(model), start=model.n_features):
-        view_names[number] = f"the {view}"
+        view_names[number] = "the whole text" if view == TEXTS else f"the {view}"
     labels = model.classes[columns].tolist()
     explanations = []
     for number, column in enumerate(columns.tolist()):

@@ -72,7 +72,12 @@ def lay_out(vectors: NDArray[Any], seed: int = 0, report: Report = silent) -> ND
     return np.asarray(positions, dtype=np.float32)
 
 
+def is_installed(package: str = "openTSNE") -> bool:
+    """Return whether a package, such as that of maps, can be imported."""
+    return find_spec(package) is not None
+
+
 def check_installed(package: str = "openTSNE", what: str = "maps of labels") -> None:
     """Raise an error that says what to install if a package is missing."""
-    if find_spec(package) is None:
+    if not is_installed(package):
         raise RembrandtError(f"{what} need the package {package}: pip install 'rembrandt[report]'")

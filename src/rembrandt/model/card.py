@@ -141,8 +141,8 @@ def _quality(model: Model, description: Mapping[str, Any]) -> list[str]:
         rows.append(f"| expected calibration error | {percent(error)} | |")
     explanation = (
         f"Measured on {together.n_examples:,} training examples that were held out before the "
-        "model was fitted to all of them. A test set that was made apart, measured with `rembrandt "
-        "evaluate`, says more."
+        "model was fitted to all of them. A separate test set, measured with `rembrandt evaluate`, "
+        "gives a better estimate."
     )
     return ["\n".join(rows), explanation, description["threshold"]["words"]]
 
@@ -152,7 +152,7 @@ def _limits(model: Model) -> list[str]:
     counts = np.asarray(model.label_counts)
     n_rare = int((counts < _FEW_EXAMPLES).sum())
     limits = [
-        f"It knows its {counted(model.n_labels, 'label')} alone; others are never predicted.",
+        f"It only predicts its {counted(model.n_labels, 'label')}, and no others.",
     ]
     if n_rare:
         limits.append(

@@ -139,12 +139,12 @@ def _trained_on(model: Model) -> dict[str, Any]:
     if n_updated:
         words += f", {n_updated:,} of them added by updates"
     per_example = "one" if model.multiclass else f"{labels_per_example:.1f}"
-    words += f"; {counted(model.n_labels, 'label')}, {per_example} per example, "
-    words += f"{percent(rare, 0)} of them with one example or none"
+    words += f"; {counted(model.n_labels, 'label')}, {per_example} per example; "
+    words += f"{percent(rare, 0)} of the labels have fewer than two examples"
     n_named = sum(map(bool, model.titles or ()))
     n_described = sum(map(bool, model.descriptions or ()))
     if n_named or n_described:
-        words += f"; {n_named:,} have a name and {n_described:,} a description"
+        words += f"; {n_named:,} with a name, {n_described:,} with a description"
     return {
         "n_examples": model.n_train,
         "n_updated": n_updated,
@@ -222,6 +222,11 @@ def _threshold(model: Model) -> dict[str, Any]:
     else:
         shown = probability(value, 2)
         words = f"Labels with a probability of at least {shown} are predicted{reason}."
+        if isinstance(rule, str) and model.facts.held_out:
+            words = (
+                f"Labels with a probability of at least {shown} are predicted. This threshold was "
+                f"learned on held-out examples for the best {rule} F1."
+            )
     return {"rule": rule, "value": value, "words": words}
 
 
@@ -231,13 +236,13 @@ def _reading(model: Model, reading: Mapping[str, Any]) -> dict[str, Any]:
     """
     options = {name: value for name, value in reading.items() if value not in (None, [], False)}
     columns = ", ".join(options.get("text", ()))
-    words = f"Give {model.n_features:,} features for each example"
+    words = f"{model.n_features:,} features for each example"
     if model.text is not None:
-        words = "Give texts"
+        words = "texts"
     if columns:
         words += f"; in a table they are in {columns}"
     if "labels" in options:
-        words += f"; labels in {options['labels']}"
+        words += f", and labels are in {options['labels']}"
     if "label_separator" in options:
         words += f", separated by {options['label_separator']!r}"
     if "format" in options:
@@ -245,7 +250,7 @@ def _reading(model: Model, reading: Mapping[str, Any]) -> dict[str, Any]:
     if model.vector_widths:
         widths = _listed([f"{width:,}" for width in model.vector_widths])
         words += f"; with vectors of {widths} dimensions for each example"
-    return options | {"words": f"{words}."}
+    return options | {"words": f"The input is {words}."}
 
 
 def _listed(names: Sequence[str]) -> str:

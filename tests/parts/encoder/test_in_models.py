@@ -173,7 +173,7 @@ def test_an_explanation_adds_up(tuned):
     assert explanation.log_odds == pytest.approx(expected, abs=1e-3)
     total = explanation.base + explanation.contributions.sum() + explanation.comparison
     assert total == pytest.approx(expected, abs=1e-3)
-    assert "the texts" in dict(explanation.top(20))
+    assert "the whole text" in dict(explanation.top(20))
     assert explanation.parts.keys() == tuned.model_.parts.keys()
     parts = explanation.document()["parts"]
     total = explanation.base + sum(part["contribution"] for part in parts)

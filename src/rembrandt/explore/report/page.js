@@ -111,7 +111,7 @@ function intervals() {
   return svg;
 }
 const largest = data.largest["p@5"];
-const ceiling = largest < 1 ? `P@5 can be ${percent(largest, 1)} at most here, because examples have too few labels.` : "";
+const ceiling = largest < 1 ? `P@5 can be ${percent(largest, 1)} at most here, because many examples have fewer than five labels.` : "";
 section("measures", "Measures", "Measures",
   "P@k: fraction of the first k labels that are right. nDCG@k: the same with more weight on the first ranks, relative to the ideal ranking. PSP@k: rare labels count more. R@k: fraction of the true labels that are among the first k. F1@k: the harmonic mean of precision and recall. " +
   ceiling + ` Of the labels that reach the threshold, micro-F1 is ${percent(data.f1.micro_f1)} and macro-F1 ${percent(data.f1.macro_f1)}.` +
@@ -321,6 +321,10 @@ function labelMap(map) {
     pen.textAlign = "center";
     pen.lineJoin = "round";
     const boxes = [];
+    // A name hides no dot but its own.
+    const dots = inside.length < 400 ? inside : [];
+    const hides = (i, x, y, half) => dots.some((j) =>
+      j !== i && Math.abs(screenX(j) - x) < half && Math.abs(screenY(j) + 4 - y) < 9);
     const wanted = marked >= 0 ? [marked, ...map.neighbours[marked]] : [];
     for (const i of [...wanted, ...inside.reverse()]) {
       if (boxes.length > 42) break;
@@ -330,6 +334,7 @@ function labelMap(map) {
       const y = screenY(i) - 9;
       if (x - half < 0 || x + half > wide || y < 58 || y > high - 34) continue;
       if (boxes.some((b) => Math.abs(b[0] - x) < b[2] + half && Math.abs(b[1] - y) < 17)) continue;
+      if (!wanted.includes(i) && hides(i, x, y, half)) continue;
       boxes.push([x, y, half]);
       pen.strokeStyle = colour("--card");
       pen.lineWidth = 3.5;
@@ -499,7 +504,7 @@ function explained(example) {
     make("details", {}, make("summary", { class: "soft" }, counted(example.true.length, "true label")), make("p", { class: "quote" }, example.true.join("; ") || "none")));
 }
 section("explained", "Explanations", "Explained predictions",
-  "Random test examples. The per cent and the bar of a label are its calibrated probability. Choose a label to see which words increase its log-odds (warm) and which decrease them (cool). The contributions sum to the log-odds exactly.",
+  "Random test examples. The percentage and the bar of a label show its calibrated probability. Choose a label to see which words increase its log-odds (warm) and which decrease them (cool). The contributions sum to the log-odds exactly.",
   ...data.explained.slice(0, SHOWN).map(explained),
   data.explained.length > SHOWN ? make("details", { class: "rest" }, make("summary", {}, counted(data.explained.length - SHOWN, "more example")), ...data.explained.slice(SHOWN).map(explained)) : null);
 

@@ -166,7 +166,7 @@ function explanationOf(prediction, text) {
       "p",
       { class: "quiet sum" },
       `Log-odds ${minus(logOdds)} = ${minus(base)} for an empty text, plus the words above, ${formatSigned(others)} for all other words and ${formatSigned(comparison)} for the comparison with other labels.`,
-      text !== null && words.slice(0, SHOWN_WORDS).some(isWhole) ? " In italics: not a word, but what the parts add that read the text as a whole." : null,
+      text !== null && words.slice(0, SHOWN_WORDS).some(isWhole) ? " The whole text, in italics, stands for what parts that read more than single words add." : null,
     ),
     ...estimates.flatMap(({ part, words: estimated }) => [
       h("h3", { class: "estimated" }, `Estimated words of the ${part}`),

@@ -232,11 +232,11 @@ class Desk {
     const others = labels.filter((prediction) => !prediction.assigned && !prediction.added);
     const parts = [
       h("h2", { id: "verdicts-title" }, "Labels"),
-      h("p", { class: "facts" }, this.model.one_label ? "Check the one that is right; × says that a label is wrong." : "Check those that are right; × says that a label is wrong."),
+      h("p", { class: "facts" }, this.model.one_label ? "Check the label that is right, or mark a wrong one with ×." : "Check the labels that are right, and mark wrong ones with ×."),
       ...group("Added by you", added, ""),
       ...group("Assigned by the model", assigned, ""),
       labels.length ? null : h("p", { class: "hint" }, "The model knows no word of this text. Add its labels."),
-      ...group(assigned.length ? "Below its threshold" : "No label reaches the threshold", others, "threshold"),
+      ...group(assigned.length ? "Below the threshold" : "No label reaches the threshold", others, "threshold"),
       this.search(),
       this.hint(labels),
     ];
