@@ -311,8 +311,8 @@ def _solve(
     for i in positives:
         positive_sum[width] += costs[i]
         for at in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
-            f = np.uint32(position[np.uint32(columns[at])])
-            positive_sum[f] += costs[i] * values[at]
+            place = np.uint32(position[np.uint32(columns[at])])
+            positive_sum[place] += costs[i] * values[at]
     for f in range(width):
         negative_sum[f] = sums[features[f]] - positive_sum[f]
     negative_sum[width] = sums[sums.shape[0] - 1] - positive_sum[width]
