@@ -77,7 +77,7 @@ def main(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
         results[name] = {}
         for n_cores in arguments.cores:
             if n_cores > len(usable_cores()):
-                print(f"{name:<16}{n_cores:>6}  this machine has {len(usable_cores())} cores")
+                print(f"{name:<16}{n_cores:>6}  there are {len(usable_cores())}")
                 continue
             row = measured(name, n_cores, arguments.preset, arguments.rows)
             results[name][str(n_cores)] = row

@@ -63,6 +63,7 @@ KNOWN = "P@1, 3, 5"
 ADDED = "recall@5 of added labels"
 NUMBERS: tuple[tuple[ModuleType, str], ...] = (
     (fit, "READ_TEXTS"),
+    (fit, "MAP_TEXTS"),
     (fit, "LEARNED_TEXTS"),
     (fit, "LEARNED_MATCHES"),
     (fit, "CHECKED_TEXTS"),

@@ -17,7 +17,7 @@ def counted(n_rows, words_per_row, n_labels=4):
 
 
 def test_work_grows_with_words_labels_and_texts(monkeypatch):
-    monkeypatch.setattr(kind, "READ_TEXTS", 100)
+    monkeypatch.setattr(kind, "MAP_TEXTS", 100)
     monkeypatch.setattr(kind, "LEARNED_TEXTS", 40)
     small = counted(80, 10)
     assert counted(80, 20).dense == pytest.approx(2 * small.dense)

@@ -30,9 +30,10 @@ from rembrandt.parts.names.word_map import WordMap
 from rembrandt.parts.protocol import Part, TextVectors
 from rembrandt.progress import Report, silent
 
-# Texts in which stems are counted and from which the map is learned, and texts that the weights are
+# Texts in which stems are counted, texts that a map is learned from, and texts that the weights are
 # learned from.
 READ_TEXTS = 100_000
+MAP_TEXTS = 20_000
 LEARNED_TEXTS = 6_000
 # Matches of a text that weights are learned from.
 LEARNED_MATCHES = 100
@@ -185,7 +186,7 @@ def _logistic_weights(features: Array, log_counts: Array, true: Array) -> Array:
 def learn_map(data: Examples, texts: LabelTexts, frequencies: StemFrequencies) -> WordMap | None:
     """Learn the map from texts to names; None where there is nothing to learn."""
     assert data.texts is not None
-    rows = some_rows(data, READ_TEXTS)
+    rows = some_rows(data, MAP_TEXTS)
     stems = spell_stems(data.texts[rows])
     return WordMap.of(stems, data.Y[rows], texts, frequencies)
 
@@ -206,7 +207,7 @@ def learn_similarity(
     then that of a typical label.
     """
     assert data.texts is not None
-    rows = some_rows(data, READ_TEXTS)
+    rows = some_rows(data, MAP_TEXTS)
     groups = row_keys(data, rows)
     is_hidden_row = _is_drawn(groups, HIDDEN_TEXTS)
     is_hidden = _is_drawn(np.arange(data.n_labels), HIDDEN_LABELS)

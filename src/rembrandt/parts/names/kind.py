@@ -9,7 +9,7 @@ from rembrandt.memory import Shape
 from rembrandt.parts.allowance import Allowance, Work
 from rembrandt.parts.names.fit import (
     LEARNED_TEXTS,
-    READ_TEXTS,
+    MAP_TEXTS,
     fit_names,
     is_informative,
     texts_of_labels,
@@ -53,7 +53,7 @@ class NamesKind(PartKind):
     def work(self, settings: NameSettings, data: Examples) -> Work:
         """See `PartKind`. Texts are read, some of them are matched, and maps are learned."""
         words_per_text = data.X.nnz / data.n
-        mapped_words = min(data.n, READ_TEXTS) * words_per_text
+        mapped_words = min(data.n, MAP_TEXTS) * words_per_text
         lists = min(data.n, LEARNED_TEXTS) * words_per_text
         visits = lists * VISITS_PER_WORD * data.n_labels**0.5
         return Work(

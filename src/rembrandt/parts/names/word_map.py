@@ -33,11 +33,11 @@ from rembrandt.parts.names.terms import Spelled, count_terms, spell_stems, stems
 from rembrandt.storage.arrays import Arrays, checked
 
 # Directions of the map.
-MAP_RANK = 256
+MAP_RANK = 128
 OVERSAMPLES = 8
 # Strength of the regression, relative to the mean square of a column, and its iterations.
 MAP_RIDGE = 1.0
-MAP_ITERATIONS = 4
+MAP_ITERATIONS = 2
 PRECONDITIONER_WIDTH = 72
 # Words in the names of many labels' examples count less, by this power of their number.
 WORD_POWER = -0.25
