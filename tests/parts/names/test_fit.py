@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from rembrandt.linalg.logistic import PENALTY
 from rembrandt.parts.names.fit import FEWEST_EXAMPLES, learn_weights, texts_of_labels
-from rembrandt.parts.names.index import FIRST_WEIGHTS, N_FEATURES, NameIndex
+from rembrandt.parts.names.index import FIRST_WEIGHTS, MAX_MATCHES, N_FEATURES, NameIndex
 from rembrandt.parts.names.terms import spell
 from rembrandt.parts.names.word_map import WordMap
 from tests.estimators.problems import examples
@@ -42,7 +42,7 @@ def test_weights_are_those_of_a_penalised_logistic_regression():
     weights, floor = learn_weights(data, index)
     assert weights.shape == (N_FEATURES + 1,)
 
-    matches = index.match(spell(data.texts), FIRST_WEIGHTS, with_features=True)
+    matches = index.match(spell(data.texts), FIRST_WEIGHTS, MAX_MATCHES, with_features=True)
     truth = data.Y.toarray() > 0
     rows, entries = np.nonzero(matches.labels >= 0)
     labels = matches.labels[rows, entries]

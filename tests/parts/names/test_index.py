@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rembrandt.parts.names import index as index_module
-from rembrandt.parts.names.index import FIRST_WEIGHTS, N_FEATURES, NameIndex
+from rembrandt.parts.names.index import FIRST_WEIGHTS, MAX_MATCHES, N_FEATURES, NameIndex
 from rembrandt.parts.names.label_texts import LabelTexts
 
 from .texts import UNKNOWN, WORDS, Counted, random_labels, random_texts, spell, stems_in
@@ -109,7 +109,7 @@ def problem(request):
 
 def test_features_and_log_odds_are_those_of_each_name(problem):
     index, reference, texts, weights = problem
-    matches = index.match(spell(texts), weights, with_features=True)
+    matches = index.match(spell(texts), weights, MAX_MATCHES, with_features=True)
     assert matches.labels.shape == (len(texts), N_LABELS)
     n_matched = 0
     for text, labels, log_odds, features in zip(texts, *matches, strict=True):
@@ -128,7 +128,7 @@ def test_features_and_log_odds_are_those_of_each_name(problem):
 @pytest.mark.parametrize("n_matches", [1, 2, 5])
 def test_few_matches_are_the_best_of_all(problem, n_matches):
     index, _, texts, weights = problem
-    every = index.match(spell(texts), weights)
+    every = index.match(spell(texts), weights, MAX_MATCHES)
     best = index.match(spell(texts), weights, n_matches)
     assert best.features.shape == (len(texts), n_matches, 0)
     for row in range(len(texts)):
@@ -151,11 +151,11 @@ def test_of_equal_matches_the_smaller_labels_are_kept():
 
 def test_texts_do_not_change_the_matches_of_others(problem, monkeypatch):
     index, _, texts, weights = problem
-    together = index.match(spell(texts), weights, with_features=True)
+    together = index.match(spell(texts), weights, MAX_MATCHES, with_features=True)
     monkeypatch.setattr(index_module, "CALL_ROWS", 3)
     for matches in (
-        index.match(spell(texts), weights, with_features=True),
-        index.match(spell(texts * 2), weights, with_features=True),
+        index.match(spell(texts), weights, MAX_MATCHES, with_features=True),
+        index.match(spell(texts * 2), weights, MAX_MATCHES, with_features=True),
     ):
         for expected, result in zip(together, matches, strict=True):
             assert_array_equal(result[: len(texts)], expected)

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from rembrandt.parts.names import similarity as similarity_module
+from rembrandt.parts.names import word_map as word_map_module
 from rembrandt.parts.names.index import FIRST_WEIGHTS, NameIndex
 from rembrandt.parts.names.similarity import (
     ComparedLabels,
@@ -71,8 +72,13 @@ def problem(request):
     return Problem(request.param)
 
 
-def test_products_of_the_map_are_those_of_a_dense_regression(problem):
-    """With a rank as large as the names, it is the ridge regression of their words."""
+@pytest.mark.parametrize("number", range(3))
+def test_products_of_the_map_are_those_of_a_dense_regression(number, monkeypatch):
+    """With a rank as large as the names and enough iterations, it is the ridge regression of their
+    words.
+    """
+    monkeypatch.setattr(word_map_module, "MAP_ITERATIONS", 8)
+    problem = Problem(number)
     X = np.array([problem.counts(text) for text in problem.texts]) * problem.rarity
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     # A stem that one text has is in no map, and makes a row shorter by nothing.
