@@ -48,7 +48,7 @@ def test_every_number_is_that_of_the_model(fitted, tmp_path):
         extra={"reading": {"text": ["a"], "labels": "b", "label_separator": "|"}},
     )
     again = load(tmp_path / "model").describe()
-    assert "labels in b, separated by '|'" in again["reading"]["words"]
+    assert "labels are in b, separated by '|'" in again["reading"]["words"]
     assert again["blends"] == description["blends"]
     assert again["parts"] == description["parts"]
     assert again["chosen"] == description["chosen"]

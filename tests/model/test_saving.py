@@ -107,6 +107,7 @@ class TestModels:
 
 
 class TestLabels:
+    @pytest.mark.filterwarnings("ignore:.* with an empty label")
     @pytest.mark.parametrize(
         "names",
         [
