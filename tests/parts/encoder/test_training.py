@@ -123,7 +123,7 @@ def test_the_loss_is_the_cross_entropy_of_all_labels():
     logits = torch.from_numpy(rng.standard_normal((6, Y.shape[1])).astype(np.float32))
     rows = np.array([3, 1, 19, 0, 7, 7])
     labels = training._DeviceLabels(Y, CPU)
-    losses = labels.losses(logits, rows, torch.from_numpy(rows))
+    losses = labels.losses(logits, torch.from_numpy(rows), labels.width(rows))
     target = torch.from_numpy(Y[rows].toarray())
     expected = torch.nn.functional.binary_cross_entropy_with_logits(
         logits, target, reduction="none"
@@ -266,6 +266,40 @@ def test_a_gpu_trains_as_the_cpu_does(network, head, device):
     # Dropped dimensions are others.
     assert_allclose(on_device.losses, expected.losses, rtol=0.05)
     assert_allclose(on_device.qualities, expected.qualities, atol=0.15)
+
+
+class Replayed:
+    """What a graph of recorded kernels does, on the CPU."""
+
+    def __init__(self, compute, rows, shape):
+        self.replay = lambda: compute(rows, shape)
+
+
+def test_steps_that_are_recorded_are_those_that_are_computed(network, head, monkeypatch):
+    recorded = []
+
+    class OnTheCpu(training.RecordedSteps):
+        def _recorded(self, shape):
+            recorded.append(shape)
+            return Replayed(self._compute, self._rows, shape)
+
+    rows = rows_of(network)
+    expected = training.fine_tune(network, head, rows, RECIPE, CPU)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None, raising=False)
+    monkeypatch.setattr(training, "Steps", lambda compute: OnTheCpu(compute, 32, CPU))
+    assert_equal(training.fine_tune(network, head, rows, RECIPE, CPU), expected)
+    assert recorded
+    assert len(recorded) == len(set(recorded))
+
+
+@pytest.mark.parametrize("device", [GPU])
+def test_a_gpu_replays_the_steps_that_it_would_compute(network, head, monkeypatch, device):
+    rows = rows_of(network)
+    replayed = training.fine_tune(network, head, rows, RECIPE, device)
+    monkeypatch.setattr(training, "RecordedSteps", lambda compute, *_: training.Steps(compute))
+    computed = training.fine_tune(network, head, rows, RECIPE, device)
+    assert_allclose(replayed.losses, computed.losses, rtol=1e-2)
+    assert_allclose(replayed.head_weights, computed.head_weights, atol=2e-2)
 
 
 @pytest.mark.parametrize("device", [GPU])

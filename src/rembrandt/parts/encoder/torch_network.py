@@ -87,11 +87,12 @@ class DeviceTokens:
         self._starts = torch.from_numpy(tokens.starts[:-1]).to(device)
         self._lengths = torch.from_numpy(self.lengths).to(device)
 
-    def batch(
-        self, rows: NDArray[np.int64], device_rows: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def width(self, rows: NDArray[np.int64]) -> int:
+        """Return the number of tokens of some rows, with padding."""
+        return padded_width(self.lengths[rows], self.longest, self.width_step)
+
+    def batch(self, device_rows: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the tokens of some rows, and which of them are no padding."""
-        width = padded_width(self.lengths[rows], self.longest, self.width_step)
         return gather_padded(
             self._ids, self._starts[device_rows], self._lengths[device_rows], width, self.pad
         )
@@ -107,9 +108,10 @@ def gather_padded(
     """Return parts of ``values`` as rows of a matrix, and which of its entries are filled."""
     offsets = torch.arange(width, device=values.device)
     is_filled = offsets < lengths[:, None]
-    positions = torch.where(is_filled, starts[:, None] + offsets, 0)
+    is_padding = ~is_filled
+    positions = (starts[:, None] + offsets).masked_fill(is_padding, 0)
     entries = values[positions].to(torch.int64)
-    return torch.where(is_filled, entries, fill), is_filled.to(torch.int64)
+    return entries.masked_fill(is_padding, fill), is_filled.to(torch.int64)
 
 
 def encode_tokens(
@@ -127,7 +129,8 @@ def encode_tokens(
     with torch.inference_mode():
         for rows in encoding_batches(tokens.lengths, batch_tokens):
             report("encoding texts", done, tokens.n)
-            ids, mask = on_device.batch(rows, torch.from_numpy(rows.copy()).to(device))
+            device_rows = torch.from_numpy(rows.copy()).to(device)
+            ids, mask = on_device.batch(device_rows, on_device.width(rows))
             vectors[rows] = vectors_of(ids, mask).float().cpu().numpy()
             done += len(rows)
     report("encoding texts", tokens.n, tokens.n)

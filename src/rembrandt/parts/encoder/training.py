@@ -27,6 +27,7 @@ from rembrandt.metrics.hits import hits
 from rembrandt.metrics.ranking import ndcg
 from rembrandt.parts.encoder.head import Head
 from rembrandt.parts.encoder.network import Network
+from rembrandt.parts.encoder.recording import BatchShape, RecordedSteps, Steps
 from rembrandt.parts.encoder.tokens import Tokens, training_batches
 from rembrandt.parts.encoder.torch_network import (
     DeviceTokens,
@@ -185,13 +186,13 @@ class _Run:
         self.n_batches = -(-rows.tokens.n // recipe.batch_size)
         self.network_parameters = list(self.module.parameters())
         self.parameters = [*self.network_parameters, *self.head.parameters()]
-        self.optimizer = torch.optim.AdamW(
-            [
-                {"params": self.network_parameters, "weight_decay": DECAY},
-                {"params": list(self.head.parameters()), "weight_decay": 0.0},
-            ],
-            fused=device.type == "cuda",
-        )
+        self.optimizer = self._new_optimizer()
+        # Sum of the losses of the batches of an epoch.
+        self.total_loss = torch.zeros((), device=device)
+        self.steps = Steps(self._compute_step)
+        if device.type == "cuda":
+            batch_size = min(recipe.batch_size, rows.tokens.n)
+            self.steps = RecordedSteps(self._compute_step, batch_size, device)
         self.means = [parameter.detach().clone() for parameter in self.parameters]
         self.best: list[torch.Tensor] | None = None
         self.best_epoch = 0
@@ -204,6 +205,30 @@ class _Run:
     def since_best(self) -> int:
         return len(self.qualities) - self.best_epoch
 
+    def _new_optimizer(self) -> torch.optim.AdamW:
+        """Return the optimizer. On a GPU its kernels read the rates from the device, so that steps
+        that are replayed take the present ones.
+        """
+        is_gpu = self.device.type == "cuda"
+        groups: list[dict[str, Any]] = [
+            {"params": self.network_parameters, "weight_decay": DECAY},
+            {"params": list(self.head.parameters()), "weight_decay": 0.0},
+        ]
+        if is_gpu:
+            for group in groups:
+                group["lr"] = torch.zeros((), device=self.device)
+        return torch.optim.AdamW(groups, fused=is_gpu, capturable=is_gpu)
+
+    def _set_rates(self) -> None:
+        """Set the rates of the next step."""
+        share = self._rate()
+        rates = (self.recipe.network_rate, self.recipe.head_rate)
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate * share)
+            else:
+                group["lr"] = rate * share
+
     def train_epoch(self) -> None:
         """Take a step for each batch."""
         self.report("fine-tuning", self.epoch, self.recipe.max_epochs)
@@ -211,17 +236,17 @@ class _Run:
         batches = training_batches(self.tokens.lengths, self.recipe.batch_size, self.rng)
         # All rows of the epoch move to the device at once.
         order = torch.from_numpy(np.concatenate(batches)).to(self.device)
-        total = torch.zeros((), device=self.device)
+        self.total_loss.zero_()
         begun = time.perf_counter()
         start = 0
         for number, rows in enumerate(batches):
             device_rows = order[start : start + len(rows)]
             start += len(rows)
-            total += self._take_step(rows, device_rows)
+            self._take_step(rows, device_rows)
             if self.step == TIMED_STEPS and self.device.type == "cpu":
                 self._warn_if_slow((time.perf_counter() - begun) / (number + 1))
         self.epoch += 1
-        loss = float(total) / len(batches)
+        loss = float(self.total_loss) / len(batches)
         if not np.isfinite(loss):
             raise RembrandtError(
                 f"the encoder diverged in epoch {self.epoch}: its loss is {loss}; use a smaller "
@@ -243,27 +268,29 @@ class _Run:
         )
         warnings.warn(RembrandtWarning(message, "encoder"), stacklevel=2)
 
-    def _take_step(self, rows: NDArray[np.int64], device_rows: torch.Tensor) -> torch.Tensor:
-        """Take a step with the examples of a batch, and return their loss."""
-        ids, mask = self.tokens.batch(rows, device_rows)
+    def _take_step(self, rows: NDArray[np.int64], device_rows: torch.Tensor) -> None:
+        """Take a step with the examples of a batch."""
+        self._set_rates()
+        shape = BatchShape(self.tokens.width(rows), self.labels.width(rows))
+        self.steps.take(device_rows, shape)
+        self.step += 1
+        self._average()
+
+    def _compute_step(self, rows: torch.Tensor, shape: BatchShape) -> None:
+        """Move the weights by a batch, and add its loss to that of the epoch."""
+        self.optimizer.zero_grad(set_to_none=True)
+        ids, mask = self.tokens.batch(rows, shape.n_tokens)
         with self._autocast():
             vectors = pooled(self.module, self.network, ids, mask)
             logits = self.head(torch.nn.functional.dropout(vectors, DROPOUT))
-        row_losses = self.labels.losses(logits, rows, device_rows)
+        row_losses = self.labels.losses(logits, rows, shape.n_labels)
         if self.row_weights is not None:
-            row_losses = row_losses * self.row_weights[device_rows]
+            row_losses = row_losses * self.row_weights[rows]
         loss = row_losses.mean()
         torch.autograd.backward([loss])
         torch.nn.utils.clip_grad_norm_(self.network_parameters, LARGEST_GRADIENT)
-        share = self._rate()
-        rates = (self.recipe.network_rate, self.recipe.head_rate)
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * share
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self.step += 1
-        self._average()
-        return loss.detach()
+        self.total_loss += loss.detach()
 
     def _autocast(self) -> Any:
         is_gpu = self.device.type == "cuda"
@@ -432,16 +459,20 @@ class _DeviceLabels:
         self._starts = torch.from_numpy(starts[:-1]).to(device)
         self._sizes = torch.from_numpy(self.sizes).to(device)
 
-    def losses(
-        self, logits: torch.Tensor, rows: NDArray[np.int64], device_rows: torch.Tensor
-    ) -> torch.Tensor:
+    def width(self, rows: NDArray[np.int64]) -> int:
+        """Return the number of labels of the rows of a batch, with padding: a power of two, so that
+        few widths occur.
+        """
+        most = int(self.sizes[rows].max())
+        return 1 << max(most - 1, 0).bit_length()
+
+    def losses(self, logits: torch.Tensor, rows: torch.Tensor, width: int) -> torch.Tensor:
         """Return the cross-entropy of each row, summed over all labels: Σ log(1 + eᶻ) − Σ z of its
         own labels.
         """
         logits = logits.float()
-        width = max(1, int(self.sizes[rows].max()))
         labels, is_label = gather_padded(
-            self._labels, self._starts[device_rows], self._sizes[device_rows], width, fill=0
+            self._labels, self._starts[rows], self._sizes[rows], width, fill=0
         )
         own_logits = (logits.gather(1, labels) * is_label).sum(dim=1)
         return torch.nn.functional.softplus(logits).sum(dim=1) - own_logits
