@@ -68,14 +68,15 @@ def assert_equal(first, second):
     assert first.epochs == second.epochs
 
 
-def test_a_resumed_fit_gives_the_same_bits(network, head, tmp_path, monkeypatch):
+@pytest.mark.parametrize("killed_at", [2, 4])
+def test_a_resumed_fit_gives_the_same_bits(network, head, tmp_path, monkeypatch, killed_at):
     rows = rows_of(network)
     stopping = rows_of(network, seed=1)
-    recipe = RECIPE
+    recipe = replace(RECIPE, decay_epochs=2)
     expected = training.fine_tune(network, head, rows, recipe, CPU, stopping)
 
     def killed(run):
-        if run.epoch == 2:
+        if run.epoch == killed_at:
             raise KeyboardInterrupt
         return train_epoch(run)
 
@@ -90,7 +91,7 @@ def test_a_resumed_fit_gives_the_same_bits(network, head, tmp_path, monkeypatch)
         checkpoints.begin({"fit": 1})
         kept = checkpoints.last(training.EPOCH_STAGE)
         assert kept is not None
-        assert kept[1]["epoch"] == 2
+        assert kept[1]["epoch"] == killed_at
         again = training.fine_tune(
             network, head, rows, recipe, CPU, stopping, checkpoints=checkpoints
         )
@@ -226,7 +227,7 @@ def test_labels_without_training_rows_do_not_say_when_to_stop(monkeypatch):
         stopping = replace(examples(new_X, stopping_Y), texts=texts_of_rows(new_X))
         parts.append(fit_encoder(data, settings, Fitting(stopping=stopping)))
     first, second = parts
-    assert len(first.fitted.qualities) == 3
+    assert len(first.fitted.qualities) == 4  # of three epochs, and of the decay after them
     assert first.fitted == second.fitted
     for name, array in first.arrays()[0].items():
         assert_array_equal(array, second.arrays()[0][name], err_msg=name)
@@ -266,6 +267,43 @@ def test_a_gpu_trains_as_the_cpu_does(network, head, device):
     # Dropped dimensions are others.
     assert_allclose(on_device.losses, expected.losses, rtol=0.05)
     assert_allclose(on_device.qualities, expected.qualities, atol=0.15)
+
+
+def rates_of(monkeypatch, network, head, recipe, stopping=None):
+    rates = []
+
+    def noted(run):
+        share = rate(run)
+        rates.append(share)
+        return share
+
+    rate = training._Run._rate
+    monkeypatch.setattr(training._Run, "_rate", noted)
+    tuned = training.fine_tune(network, head, rows_of(network), recipe, CPU, stopping)
+    return np.array(rates).reshape(len(tuned.losses), -1), tuned
+
+
+def test_the_rate_falls_to_zero_after_the_epochs_at_the_full_rate(network, head, monkeypatch):
+    recipe = replace(RECIPE, decay_epochs=2)
+    rates, tuned = rates_of(monkeypatch, network, head, recipe)
+    assert (tuned.epochs, tuned.decay_epochs) == (3, 2)
+    assert_array_equal(rates[1:3], 1)
+    decay = rates[3:].ravel()
+    assert_allclose(decay, 1 - np.arange(len(decay)) / len(decay))
+
+
+@pytest.mark.parametrize("decay_helps", [True, False])
+def test_a_decay_is_kept_if_it_is_better(network, head, monkeypatch, decay_helps):
+    recipe = replace(RECIPE, decay_epochs=None)
+    stopping = rows_of(network, seed=1)
+    qualities = iter([0.5, 0.5, 0.5, 0.6 if decay_helps else 0.4])
+    monkeypatch.setattr(training, "hits", lambda Y, labels: np.zeros(labels.shape))
+    monkeypatch.setattr(training, "ndcg", lambda hit, *_: np.full(len(hit), 2 * next(qualities)))
+    rates, tuned = rates_of(monkeypatch, network, head, recipe, stopping)
+    assert len(tuned.losses) == 5  # three epochs at the full rate, and a decay of two
+    assert len(tuned.qualities) == 4
+    assert rates[-1].max() < 1
+    assert (tuned.epochs, tuned.decay_epochs) == ((3, 2) if decay_helps else (1, 0))
 
 
 class Replayed:

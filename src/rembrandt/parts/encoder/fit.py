@@ -160,12 +160,16 @@ def fit_tuned(data: Examples, settings: EncoderSettings, fitting: Fitting) -> En
     epochs = settings.epochs
     if epochs == "auto":
         epochs = USUAL_EPOCHS if stopping is None else MOST_EPOCHS
+    decay_epochs = settings.decay_epochs
+    if decay_epochs == "auto":
+        decay_epochs = 0 if stopping is None else None
     recipe = Recipe(
         max_epochs=epochs,
         batch_size=settings.batch_size,
         network_rate=settings.learning_rate,
         head_rate=settings.head_learning_rate,
         seed=fitting.seed,
+        decay_epochs=decay_epochs,
     )
     names = names_of_labels(data)
     encode = _plain_encode(network, max_tokens, fitting)
@@ -182,7 +186,13 @@ def fit_tuned(data: Examples, settings: EncoderSettings, fitting: Fitting) -> En
     )
     rounded = {name: array.astype(np.float16) for name, array in tuned.weights.items()}
     tuned_network = replace(network, weights={**network.weights, **rounded})
-    fitted = EncoderFacts(tuned.epochs, head.start, tuned.qualities, tuned.losses)
+    fitted = EncoderFacts(
+        epochs=tuned.epochs,
+        decay_epochs=tuned.decay_epochs,
+        start=head.start,
+        qualities=tuned.qualities,
+        losses=tuned.losses,
+    )
     head_weights = np.zeros_like(head.weights)
     head_weights[used_labels] = tuned.head_weights
     head_bias = np.full_like(head.bias, LOG_ODDS_WITHOUT_EXAMPLES)

@@ -93,6 +93,9 @@ class EncoderKind(PartKind):
         if settings.training == "fine-tune" and settings.epochs == "auto":
             epochs = int(np.median([part.fitted.epochs for part in parts]))
             settings = replace(settings, epochs=max(1, epochs))
+            if settings.decay_epochs == "auto":
+                decay_epochs = int(np.median([part.fitted.decay_epochs for part in parts]))
+                settings = replace(settings, decay_epochs=decay_epochs)
         encoder = parts[0].encoder
         if settings.max_tokens == "auto" and is_network(settings.name):
             settings = replace(settings, max_tokens=encoder.max_tokens)
@@ -184,5 +187,6 @@ class EncoderKind(PartKind):
         words.append("fine-tuned" if settings.training == "fine-tune" else "frozen")
         facts = {} if part is None else part.facts()
         if facts.get("epochs"):
-            words.append(f"{facts['epochs']} epochs from {facts['start']}")
+            n_epochs = facts["epochs"] + facts["decay_epochs"]
+            words.append(f"{n_epochs} epochs from {facts['start']}")
         return ", ".join(words)

@@ -46,7 +46,8 @@ LIKELIHOOD_BOUNDS = (1e-6, 1 - 1e-6)
 class EncoderFacts:
     """What a fit found out about an encoder."""
 
-    epochs: int = 0  # in which it was fine-tuned; 0 for a frozen one
+    epochs: int = 0  # of fine-tuning at the full rate; 0 for a frozen one
+    decay_epochs: int = 0  # after those, in which the rate fell to zero
     start: Start | None = None  # of the weights of the labels
     qualities: tuple[float, ...] = ()  # of each epoch on the rows that stop a fit
     losses: tuple[float, ...] = ()  # of each epoch
@@ -61,6 +62,8 @@ class EncoderFacts:
             raise ModelError("the encoder has an unknown start")
         return cls(
             epochs=positive(facts["epochs"], int, or_zero=True),
+            # Missing in models of earlier versions, which had none.
+            decay_epochs=positive(facts.get("decay_epochs", 0), int, or_zero=True),
             start=start,
             qualities=tuple(finite(quality) for quality in facts["qualities"]),
             losses=tuple(finite(loss) for loss in facts["losses"]),

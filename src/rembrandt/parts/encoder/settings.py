@@ -75,6 +75,14 @@ class EncoderSettings(PartSettings):
         note="`auto` is the best number on held-out examples, 20 at most.",
         panel="Advanced",
     )
+    decay_epochs: Any = declare(
+        WholeNumber(0),
+        "auto",
+        words=AUTO,
+        help="Passes after those, in which the step size falls to zero.",
+        note="`auto` tries half as many as went before, and keeps them if they are better on "
+        "held-out examples; where `epochs` is given there are none.",
+    )
     max_tokens: Any = declare(
         WholeNumber(4),
         "auto",

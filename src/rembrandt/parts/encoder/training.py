@@ -2,7 +2,8 @@
 
 The loss is the binary cross-entropy, summed over all labels and averaged over the examples of a
 batch. The rate rises over the first steps and then stays, and the mean of the last weights is the
-result of an epoch: so any epoch may be the last.
+result of an epoch: so any epoch may be the last. After the epochs at the full rate it may fall to
+zero, which helps where a constant rate does not come to rest.
 """
 
 import time
@@ -48,6 +49,8 @@ WARM_UP_EPOCHS = 0.5
 # it should cover many steps; and it stands for one epoch, so the weights of the epoch before should
 # count for little in it (e⁻², a seventh).
 AVERAGED_EPOCHS = 0.5
+# Epochs in which the rate falls to zero, for each one at the full rate before.
+DECAY_SHARE = 0.5
 # Share of the dimensions of a vector that are dropped before the head.
 DROPOUT = 0.1
 # Largest norm of the gradient of the network.
@@ -79,11 +82,14 @@ class TrainingRows:
 class Recipe:
     """How a network is fine-tuned."""
 
-    max_epochs: int
+    max_epochs: int  # at the full rate
     batch_size: int
     network_rate: float
     head_rate: float
     seed: int
+    # Epochs after those, in which the rate falls to zero; None tries them, and keeps them if they
+    # are better on the stopping rows.
+    decay_epochs: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -93,8 +99,9 @@ class Tuned:
     weights: dict[str, NDArray[np.float32]]
     head_weights: NDArray[np.float32]
     head_bias: NDArray[np.float32]
-    epochs: int  # after which these weights were reached
-    qualities: tuple[float, ...]  # of each epoch on the stopping rows
+    epochs: int  # at the full rate, after which these weights were reached
+    decay_epochs: int  # after those, in which the rate fell to zero
+    qualities: tuple[float, ...]  # of each epoch at the full rate, and of the decay if there is one
     losses: tuple[float, ...]  # of each epoch, averaged over its batches
 
 
@@ -108,19 +115,22 @@ def fine_tune(
     report: Report = silent,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Tuned:
-    """Train the network and the head; return the weights after the best epoch or, without stopping
-    rows, after the last.
+    """Train the network and the head; return the weights after the best epoch at the full rate or
+    after the decay that follows the last one, whichever is better; without stopping rows, those at
+    the end.
     """
     with _enough_memory(), _repeatable(recipe.seed, device), _without_kept_memory(device):
         run = _Run(network, head, rows, recipe, device, report)
         run.resume(checkpoints)
-        while run.epoch < recipe.max_epochs and run.since_best < PATIENCE:
+        while not run.is_done:
             run.train_epoch()
-            if stopping is not None:
+            if stopping is not None and (run.full_rate_epochs is None or run.is_done):
                 run.judge(stopping)
-            if run.epoch < recipe.max_epochs:
+            if run.full_rate_epochs is None and run.is_at_rest:
+                run.begin_decay()
+            if not run.is_done:
                 checkpoints.step(EPOCH_STAGE, run.epoch, run.state_arrays, run.state_facts())
-        report("fine-tuning", recipe.max_epochs, recipe.max_epochs)
+        report("fine-tuning", run.epoch, run.epoch)
         return run.result()
 
 
@@ -195,15 +205,36 @@ class _Run:
             self.steps = RecordedSteps(self._compute_step, batch_size, device)
         self.means = [parameter.detach().clone() for parameter in self.parameters]
         self.best: list[torch.Tensor] | None = None
-        self.best_epoch = 0
+        self.best_epoch = 0  # 0 before any is measured
         self.epoch = 0
         self.step = 0
+        # Epochs before and in the decay, once it has begun.
+        self.full_rate_epochs: int | None = None
+        self.decay_epochs = 0
         self.qualities: list[float] = []
         self.losses: list[float] = []
 
     @property
-    def since_best(self) -> int:
-        return len(self.qualities) - self.best_epoch
+    def is_at_rest(self) -> bool:
+        """Whether more epochs at the full rate would not help, or are not asked for."""
+        since_best = len(self.qualities) - self.best_epoch
+        return self.epoch >= self.recipe.max_epochs or since_best >= PATIENCE
+
+    @property
+    def is_done(self) -> bool:
+        if self.full_rate_epochs is None:
+            return False
+        return self.epoch >= self.full_rate_epochs + self.decay_epochs
+
+    def begin_decay(self) -> None:
+        """Let the rate fall to zero from now on."""
+        self.full_rate_epochs = self.epoch
+        self.decay_epochs = self._usual_decay()
+        if self.recipe.decay_epochs is not None:
+            self.decay_epochs = self.recipe.decay_epochs
+
+    def _usual_decay(self) -> int:
+        return max(1, round(DECAY_SHARE * self.epoch))
 
     def _new_optimizer(self) -> torch.optim.AdamW:
         """Return the optimizer. On a GPU its kernels read the rates from the device, so that steps
@@ -231,7 +262,7 @@ class _Run:
 
     def train_epoch(self) -> None:
         """Take a step for each batch."""
-        self.report("fine-tuning", self.epoch, self.recipe.max_epochs)
+        self.report("fine-tuning", self.epoch, self._most_epochs())
         self.module.train()
         batches = training_batches(self.tokens.lengths, self.recipe.batch_size, self.rng)
         # All rows of the epoch move to the device at once.
@@ -296,10 +327,24 @@ class _Run:
         is_gpu = self.device.type == "cuda"
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=is_gpu)
 
+    def _most_epochs(self) -> int:
+        """Return the number of epochs that may be taken in all."""
+        if self.full_rate_epochs is not None:
+            return self.full_rate_epochs + self.decay_epochs
+        decay_epochs = self.recipe.decay_epochs
+        if decay_epochs is None:
+            decay_epochs = round(DECAY_SHARE * self.recipe.max_epochs)
+        return self.recipe.max_epochs + decay_epochs
+
     def _rate(self) -> float:
         """Return the share of the full rate that the next step takes."""
         warm_up = max(1.0, WARM_UP_EPOCHS * self.n_batches)
-        return min(1.0, (self.step + 1) / warm_up)
+        rising = min(1.0, (self.step + 1) / warm_up)
+        if self.full_rate_epochs is None:
+            return rising
+        n_decaying = self.decay_epochs * self.n_batches
+        done = self.step - self.full_rate_epochs * self.n_batches
+        return rising * (1 - done / n_decaying)
 
     def _average(self) -> None:
         """Move the means of the weights towards the weights."""
@@ -364,13 +409,16 @@ class _Run:
         if self.best is not None:
             values = self.best
             epochs = self.best_epoch
+        assert self.full_rate_epochs is not None
+        full_rate_epochs = min(epochs, self.full_rate_epochs)
         arrays = [value.float().cpu().numpy() for value in values]
         names = [name for name, _ in self.module.named_parameters()]
         return Tuned(
             weights=dict(zip(names, arrays[:-2], strict=True)),
             head_weights=arrays[-2],
             head_bias=arrays[-1],
-            epochs=epochs,
+            epochs=full_rate_epochs,
+            decay_epochs=epochs - full_rate_epochs,
             qualities=tuple(self.qualities),
             losses=tuple(self.losses),
         )
@@ -402,6 +450,8 @@ class _Run:
             "epoch": self.epoch,
             "step": self.step,
             "best_epoch": self.best_epoch,
+            "full_rate_epochs": self.full_rate_epochs,
+            "decay_epochs": self.decay_epochs,
             "qualities": self.qualities,
             "losses": self.losses,
             "generator": self.rng.bit_generator.state,
@@ -425,6 +475,9 @@ class _Run:
         self.epoch = positive(facts["epoch"], int)
         self.step = positive(facts["step"], int)
         self.best_epoch = positive(facts["best_epoch"], int, or_zero=True)
+        if facts["full_rate_epochs"] is not None:
+            self.full_rate_epochs = positive(facts["full_rate_epochs"], int)
+            self.decay_epochs = positive(facts["decay_epochs"], int)
         self.qualities = [finite(quality) for quality in facts["qualities"]]
         self.losses = [finite(loss) for loss in facts["losses"]]
         for parameter in self.parameters:
