@@ -362,13 +362,23 @@ class TestSizes:
             settings = settings_of("embedding", many_rows(n), preset=preset, kernel="gaussian")
             return settings.n_random_features
 
-        numbers = [n_random_features(n, "balanced") for n in (100, 10_000, 10**6)]
+        numbers = [n_random_features(n, "balanced") for n in (8000, 10_000, 10**6)]
         assert numbers == sorted(numbers, reverse=True)
-        assert numbers[0] == 4000
+        assert numbers[0] > numbers[-1]
         assert numbers[-1] == 1000
+        assert n_random_features(8000, "best") == 4000
         assert n_random_features(10_000, "best") > n_random_features(10_000, "balanced")
         settings = EmbeddingSettings(n_random_features=70)
         assert settings_of("embedding", embedding=settings).n_random_features == 70
+
+    def test_there_are_two_examples_for_each_random_feature(self):
+        def n_random_features(**changes):
+            settings = settings_of("embedding", many_rows(300), kernel="gaussian", **changes)
+            return settings.n_random_features
+
+        assert n_random_features() == 150
+        # A model that grows may see many more examples.
+        assert n_random_features(embedding=EmbeddingSettings(growable=True)) > 1000
 
     def test_many_rows_have_no_kernel_unless_one_is_given(self):
         assert settings_of("embedding", many_rows(100)).kernel == "gaussian"
