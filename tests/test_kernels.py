@@ -14,7 +14,8 @@ from rembrandt.linalg.ranking import top_k
 
 FIT_AND_PREDICT = """
 import gc
-from rembrandt import RembrandtClassifier
+import tempfile
+from rembrandt import RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
 from rembrandt.kernels import Kernel
 from rembrandt.kernels.compiling import Variant
@@ -25,6 +26,10 @@ texts = ["fried fish", "grilled fish", "baked bread", "fresh bread"] * 40
 named = RembrandtClassifier(random_state=0).fit(texts, [[text.split()[1]] for text in texts])
 assert "names" in named.model_.parts
 named.predict_labels(["fresh fish"], k=2)
+with tempfile.TemporaryDirectory() as folder:
+    named.save(f"{folder}/model")
+    # Its arrays cannot be written.
+    load(f"{folder}/model").predict_labels(["fresh fish"], k=2)
 for kernel in [item for item in gc.get_objects() if isinstance(item, Kernel)]:
     if kernel.is_inner or kernel._dispatcher is None:
         continue
@@ -59,6 +64,12 @@ def test_a_fit_loads_no_part_of_scikit_learn_that_fits():
     program = f"{FIT_AND_PREDICT}\nimport sys; print(*sys.modules)"
     loaded = set(run(program).stdout.split())
     assert not {"scipy.stats", "pandas", "sklearn.linear_model", "sklearn.metrics"} & loaded
+
+
+def test_compiled_code_is_loaded_without_what_numba_compiles():
+    run("from rembrandt.kernels.compiling import compile_kernels; compile_kernels()")
+    loaded = set(run(f"{FIT_AND_PREDICT}\nimport sys; print(*sys.modules)").stdout.split())
+    assert not {"numba.np.arrayobj", "numba.cpython.unicode"} & loaded
 
 
 def test_sparse_matrices_load_without_the_tests_of_numpy():

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from contextlib import contextmanager
 from dataclasses import fields, replace
 
 import numpy as np
@@ -27,6 +28,7 @@ from rembrandt.parts.allowance import ALLOWANCES, Allowance, Work
 from rembrandt.parts.centroids.settings import CentroidSettings
 from rembrandt.parts.embedding import kind as embedding_kind
 from rembrandt.parts.embedding.settings import DECODERS, METHODS, EmbeddingSettings
+from rembrandt.parts.protocol import Fitting
 from rembrandt.parts.registry import KINDS
 from rembrandt.parts.trees.kind import WEIGHT_BYTES
 from rembrandt.parts.trees.settings import TreeSettings
@@ -362,13 +364,39 @@ class TestSizes:
             settings = settings_of("embedding", many_rows(n), preset=preset, kernel="gaussian")
             return settings.n_random_features
 
-        numbers = [n_random_features(n, "balanced") for n in (100, 10_000, 10**6)]
+        numbers = [n_random_features(n, "balanced") for n in (8000, 10_000, 10**6)]
         assert numbers == sorted(numbers, reverse=True)
-        assert numbers[0] == 4000
+        assert numbers[0] > numbers[-1]
         assert numbers[-1] == 1000
+        assert n_random_features(8000, "best") == 4000
         assert n_random_features(10_000, "best") > n_random_features(10_000, "balanced")
         settings = EmbeddingSettings(n_random_features=70)
         assert settings_of("embedding", embedding=settings).n_random_features == 70
+
+    def test_there_are_two_examples_for_each_random_feature(self):
+        def n_random_features(**changes):
+            settings = settings_of("embedding", many_rows(300), kernel="gaussian", **changes)
+            return settings.n_random_features
+
+        assert n_random_features() == 150
+        # A model that grows may see many more examples.
+        assert n_random_features(embedding=EmbeddingSettings(growable=True)) > 1000
+
+    def test_a_small_embedding_is_fitted_by_one_thread_of_blas(self, monkeypatch):
+        limits = []
+
+        @contextmanager
+        def noted():
+            limits.append(1)
+            yield
+
+        monkeypatch.setattr(embedding_kind, "own_threads", noted)
+        monkeypatch.setattr(embedding_kind, "fit_embedding", lambda *_: None)
+        settings = settings_of("embedding", many_rows(300))
+        KINDS["embedding"].fit(many_rows(300), settings, Fitting())
+        assert limits == [1]
+        KINDS["embedding"].fit(many_rows(10**6), settings, Fitting())
+        assert limits == [1]
 
     def test_many_rows_have_no_kernel_unless_one_is_given(self):
         assert settings_of("embedding", many_rows(100)).kernel == "gaussian"

@@ -5,6 +5,8 @@ tiles and for their edges add in other orders. Predictions must not depend on wh
 where that matters a row is multiplied by a loop with one order of additions.
 """
 
+from typing import Any
+
 import numpy as np
 
 from rembrandt.kernels import kernel
@@ -30,8 +32,8 @@ def row_products(A: Array, B: Array) -> Array:
     ndarray of shape (n, m)
     """
     dtype = np.result_type(A.dtype, B.dtype)
-    A = np.ascontiguousarray(A, dtype=dtype)
-    B = np.ascontiguousarray(B, dtype=dtype)
+    A = _read_only(A, dtype)
+    B = _read_only(B, dtype)
     n_rows = A.shape[0]
     n_columns = B.shape[1]
     out = np.empty((n_rows, n_columns), dtype=dtype)
@@ -47,9 +49,18 @@ def row_products(A: Array, B: Array) -> Array:
     return out
 
 
+def _read_only(A: Array, dtype: Any) -> Array:
+    """Return an array by rows that cannot be written, as those of a loaded model: for numba it has
+    another type, and one of the two is compiled.
+    """
+    view = np.ascontiguousarray(A, dtype=dtype).view()
+    view.flags.writeable = False
+    return view
+
+
 @kernel(
-    "void(float32[:,::1], float32[:,::1], float32[:,::1], float32[:,::1], int64, int64, int64, "
-    "int64)",
+    "void(Array(float32, 2, 'C', True), Array(float32, 2, 'C', True), float32[:,::1], "
+    "float32[:,::1], int64, int64, int64, int64)",
     fastmath={"contract"},
     error_model="numpy",
 )

@@ -231,6 +231,22 @@ def test_a_checkpoint_has_no_objects(tmp_path):
         classifier.fit(TEXTS, LABELS, checkpoint=tmp_path)
 
 
+def test_the_number_of_tokens_of_frozen_vectors_is_taken_from_a_sample(encoder, monkeypatch):
+    from rembrandt.parts.encoder import memory
+    from rembrandt.parts.encoder.fit import _frozen_encoder
+
+    def n_tokens(texts):
+        return _frozen_encoder(texts, settings).max_tokens
+
+    settings = EncoderSettings(str(encoder), training="frozen").with_defaults()
+    short = "red"
+    long = "red plum " * 6
+    assert n_tokens([short]) < n_tokens([short, long]) == n_tokens([long])
+    monkeypatch.setattr(memory, "SAMPLED_TEXTS", 1)
+    numbers = {n_tokens([short, long]), n_tokens([long, short])}
+    assert numbers == {n_tokens([short]), n_tokens([long])}
+
+
 def test_vectors_of_a_usual_width_are_embedded_with_a_kernel():
     """It is worth seven points of P@1 there (MiniLM, cooking and attack)."""
     from rembrandt.parts.encoder.fit import vector_settings

@@ -125,7 +125,8 @@ class EmbeddingSettings(PartSettings):
         None,
         allows_none=True,
         help="Number of random Fourier features of the kernel.",
-        note="`None` is as many as the preset allows, 1,000 to 4,000.",
+        note="`None` is as many as the preset allows, 1,000 to 4,000, and at most one for two "
+        "examples.",
         panel="Advanced",
     )
     label_power: Any = declare(

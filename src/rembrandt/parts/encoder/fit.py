@@ -17,6 +17,7 @@ from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
 from rembrandt.parts.embedding.settings import EmbeddingSettings
 from rembrandt.parts.encoder.head import Encode, Head, names_of_labels, starting_head
 from rembrandt.parts.encoder.libraries import is_of_library
+from rembrandt.parts.encoder.memory import expected_tokens
 from rembrandt.parts.encoder.network import Network, load_network
 from rembrandt.parts.encoder.part import EncoderFacts, EncoderPart, tuned_part
 from rembrandt.parts.encoder.settings import EncoderSettings
@@ -120,8 +121,7 @@ def _frozen_encoder(texts: list[str], settings: EncoderSettings) -> TextEncoder:
     network = network_of(settings.name)
     max_tokens = settings.max_tokens
     if max_tokens == "auto":
-        tokens = Tokenizer.of(network).tokens(texts, network.max_tokens)
-        max_tokens = usual_tokens(tokens.lengths, network.max_tokens)
+        max_tokens = expected_tokens(network, texts)
     max_tokens = min(max_tokens, network.max_tokens)
     if settings.include_encoder:
         return NetworkEncoder(network, max_tokens, unit_length=True)

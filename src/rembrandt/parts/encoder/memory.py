@@ -50,7 +50,9 @@ def host_bytes(network: Network, data: Examples) -> int:
 
 
 def expected_tokens(network: Network, texts: list[str]) -> int:
-    """Return the number of tokens that a fit will choose, from a sample of the texts."""
+    """Return how many tokens are read of a text, from a sample of the texts. A fine-tuning, which
+    reads the tokens of all of them, hardly ever chooses another number.
+    """
     rng = np.random.default_rng(0)
     chosen = rng.permutation(len(texts))[:SAMPLED_TEXTS]
     sample = [texts[row] for row in chosen.tolist()]

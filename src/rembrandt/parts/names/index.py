@@ -321,7 +321,9 @@ def _match(
             label = touched[i]
             cosines[label] = 0
             is_touched[label] = False
-            of_names[name_starts[label] : name_starts[label + 1]] = 0
+            for name in range(name_starts[label], name_starts[label + 1]):
+                for number in range(of_names.shape[1]):
+                    of_names[name, number] = 0
 
 
 @inner_kernel()
@@ -402,7 +404,8 @@ def _best_name(label: Any, cosine: Any, sums: Any, names: Any, weights: Any, val
 @inner_kernel()
 def _describe(name: Any, sums: Any, name_facts: Any, cosine: Any, values: Any) -> None:
     """Fill the features of a name; -1 stands for a label that has a description alone."""
-    values[:] = 0
+    for number in range(len(values)):
+        values[number] = 0
     values[10] = cosine
     values[11] = cosine * cosine
     if name < 0:
@@ -439,7 +442,8 @@ def _best(scores: Any, labels: Any, ordered: Any, n: int, positions: Any) -> Any
     lowest = -np.inf
     last_label = np.inf  # of those with the lowest score
     if n > n_best:
-        ordered[:n] = scores[:n]
+        for i in range(n):
+            ordered[i] = scores[i]
         lowest = nth_smallest(ordered[:n], n - n_best)
         n_left = n_best
         n_equal = 0
