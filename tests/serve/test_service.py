@@ -109,6 +109,7 @@ def test_quick_jobs_wait_for_one_slow_job_at_most(monkeypatch: pytest.MonkeyPatc
     """Slow jobs are computed one by one, in a quarter of the time while quick ones wait."""
     batches: list[list[int]] = []
     arrivals = iter(range(100, 200))
+    arrived = threading.Semaphore(0)
     now = 0
     monkeypatch.setattr("rembrandt.serve.batching.monotonic", lambda: now)
 
@@ -122,17 +123,20 @@ def test_quick_jobs_wait_for_one_slow_job_at_most(monkeypatch: pytest.MonkeyPatc
             while len(batches) < 40:
                 before = len(batches)
                 waiting.append(asyncio.ensure_future(batcher.submit(Job(next(arrivals)))))
+                await asyncio.sleep(0)  # it is in the queue
+                arrived.release()
                 while len(batches) == before:
                     await asyncio.sleep(0.001)
 
         await steady()
+        arrived.release(100)
         await asyncio.gather(*waiting)
         await batcher.close()
 
     def work(jobs: Sequence[Job]) -> list[int]:
         nonlocal now
         now += 2 if jobs[0].is_slow else 1
-        time.sleep(0.005)  # the next quick job arrives
+        assert arrived.acquire(timeout=60)
         batches.append([job.value for job in jobs])
         return batches[-1]
 
