@@ -18,7 +18,9 @@ from sklearn.linear_model import LogisticRegression
 from rembrandt.blend import LOG_SCALE, Blend, competing_probabilities, fit_blend
 from rembrandt.candidates import (
     LARGEST_LIKELIHOOD,
+    LIKELIHOOD,
     LIST_LENGTH,
+    LOG_ODDS,
     SMALLEST_LIKELIHOOD,
     Candidates,
     UnlistedSample,
@@ -230,6 +232,15 @@ class TestWeights:
         assert blend.competing
         assert_allclose(blend.log_odds(block)[is_label], (dense @ best)[is_label], atol=5e-3)
         assert is_label.any(axis=1).all()
+
+    def test_before_anything_is_learned_it_is_the_mean_of_the_log_odds(self):
+        """The mean likelihood decides where these are equal."""
+        block, _ = candidates()
+        means = np.mean([block.features[name] for name in NAMES], axis=0)
+        expected = means[..., LOG_ODDS] + 0.001 * means[..., LIKELIHOOD]
+        log_odds = Blend.fixed(NAMES).log_odds(block)
+        is_label = block.is_label
+        assert_allclose(log_odds[is_label], expected[is_label], atol=1e-5)
 
     def test_labels_compete_where_that_describes_the_rows_better(self):
         single = candidates(n=2000, multiclass=True)
@@ -571,6 +582,16 @@ class TestUnlisted:
         assert (unlisted.weights[unlisted.true] == 1).all()
         n_others = 40 * 150 - block.is_label.sum() - n_true
         assert unlisted.weights[~unlisted.true].sum() == pytest.approx(n_others)
+
+    def test_each_label_is_drawn(self, scored):
+        parts, rows, _ = scored
+        of_labels = np.arange(150.0)
+        block = collect(parts, rows, of_labels)
+        no_labels = np.full((40, 1), -1)
+        rng = np.random.default_rng(0)
+        unlisted = sample_unlisted(parts, rows, block, no_labels, of_labels, rng, per_row=200)
+        is_listed_everywhere = [np.all((block.labels == label).any(axis=1)) for label in range(150)]
+        assert set(unlisted.log_frequencies) == set(of_labels[~np.array(is_listed_everywhere)])
 
     def test_their_log_odds_are_those_of_the_parts(self, scored, sample):
         parts, rows, log_frequencies = scored

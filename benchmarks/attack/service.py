@@ -185,6 +185,8 @@ class Attack:
         self.good = [post(json.dumps({"texts": [text], "top_k": 5}).encode()) for text in texts]
         self.begun, self.start, self.seconds = 0, time.perf_counter(), 0.0
         self.latencies: list[float] = []
+        self.latencies_in_swaps: list[float] = []  # of the requests during which a model was loaded
+        self.n_loads = 0  # in progress
         self.statuses: dict[str, Counter[str]] = {"good": Counter(), "hostile": Counter()}
         self.failures: list[str] = []
 
@@ -209,6 +211,7 @@ class Attack:
         reader, writer = await asyncio.open_connection(self.host, self.port)
         last = time.perf_counter()
         async for number, start in self.due():
+            is_in_swap = self.n_loads > 0
             try:
                 is_idle = time.perf_counter() - last > MAX_IDLE_SECONDS
                 if reader.at_eof() or is_idle:
@@ -221,6 +224,8 @@ class Attack:
                 return
             last = time.perf_counter()
             self.latencies.append(last - start)
+            if is_in_swap or self.n_loads > 0:
+                self.latencies_in_swaps.append(last - start)
             self.seconds = last - self.start
             self.statuses["good"][str(status)] += 1
             if status != 200:
@@ -275,10 +280,14 @@ class Attack:
             else "each client waiting for its answer"
         )
         rate = f"{due}, answered at {requests / self.seconds:.0f} requests/s"
-        return (
+        line = (
             f"{what}: {requests:,} requests: {kinds}; {rate}: good p50 {p50:.0f} ms, p99 {p99:.0f} "
             "ms"
         )
+        if self.latencies_in_swaps:
+            p99_in_swaps = 1e3 * np.percentile(self.latencies_in_swaps, 99)
+            line += f" ({p99_in_swaps:.0f} ms while a model is loaded)"
+        return line
 
     async def swaps(self, model: Path, others: list[Path], count: int) -> int:
         """Replace and reload the model at even intervals; return how often that succeeded."""
@@ -287,6 +296,7 @@ class Attack:
             while self.begun < self.total * (number + 1) / (count + 1):
                 await asyncio.sleep(0.05)
             await asyncio.to_thread(_replace, model, others[number % len(others)])
+            self.n_loads += 1
             reader, writer = await asyncio.open_connection(self.host, self.port)
             writer.write(
                 HEAD.replace(b"/v1/predict", b"/v1/models/model/reload")
@@ -294,6 +304,7 @@ class Attack:
             )
             status = await asyncio.wait_for(answer(reader), PATIENCE)
             writer.close()
+            self.n_loads -= 1
             done += status == 200
             if status != 200:
                 self.failures.append(f"a reload got status {status}")

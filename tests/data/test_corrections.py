@@ -77,6 +77,16 @@ def test_a_wrong_line_is_named(tmp_path: Path, wrong: str, message: str) -> None
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize("n_before", [0, 1])
+def test_a_line_of_nested_lists_is_refused(tmp_path: Path, n_before: int, end: str) -> None:
+    nested = '{"text": ' + 20_000 * "[" + 20_000 * "]" + "}"
+    lines = [*[line("a pie", ["meat"])] * n_before, nested]
+    path = write(tmp_path / "answers.jsonl", *lines, end=end)
+    with pytest.raises(DataError, match=f"line {n_before + 1}: this line is not JSON"):
+        read(path)
+
+
 def test_other_files_are_no_corrections(tmp_path: Path) -> None:
     table = write(tmp_path / "table.jsonl", '{"text": "a", "labels": ["b"]}')
     assert not is_corrections(table) and detect(table) == "jsonl" and not may_append(table)

@@ -98,6 +98,26 @@ class TestIndex:
         ]
         assert n_clusters(1) == default_size(1) == 1 and default_size(200_000) == 5000
 
+    def test_clusters_reach_as_far_as_the_best_of_their_labels_is_expected(self, made):
+        full, shortlist = made
+        columns = np.vstack([full.weights, full.bias]).T.astype(float)
+        layout = shortlist.layout
+        for cluster in range(len(layout.reach)):
+            members = columns[shortlist.clusters == cluster]
+            distances = np.linalg.norm(members - members.mean(axis=0), axis=1)
+            n_members, n_dimensions = members.shape
+            expected = np.sqrt((distances**2).mean() * 2 * np.log(n_members) / n_dimensions)
+            assert_allclose(layout.reach[cluster], expected, rtol=1e-3, atol=1e-3)
+
+    def test_a_wide_cluster_is_searched_before_a_narrow_one_with_a_better_mean(self):
+        narrow = np.full(8, 0.5)
+        wide = np.array([2, -2, 2, -2, 2, -2, 2, -2.5])
+        weights = np.append(narrow, wide)[None].astype(np.float32)
+        full = Decoder(weights, np.zeros(16, np.float32), "identity")
+        shortlist = Shortlist(full, np.repeat([0, 1], 8).astype(np.int32))
+        labels, _ = shortlist.top_k(np.ones((1, 1), np.float32), 2, 8)
+        assert labels.tolist() == [[8, 10]]
+
     def test_clusters_have_their_own_means(self):
         A = rows(500, 4)
         clusters = kmeans(A, 20)

@@ -1,5 +1,8 @@
 """Label trees: classifiers equal to a reference, and the search equal to dense scores."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,13 +17,15 @@ from rembrandt.linalg.bisection import bisect
 from rembrandt.linalg.sparse import normalize_rows
 from rembrandt.metrics import precision_at_k, top_k
 from rembrandt.parts.allowance import ALLOWANCES
-from rembrandt.parts.protocol import Fitting
+from rembrandt.parts.centroids.fit import label_centroids
+from rembrandt.parts.protocol import Fitting, Update
+from rembrandt.parts.trees import fit as fit_module
 from rembrandt.parts.trees import part as trees_module
 from rembrandt.parts.trees.fit import LARGEST_CLUSTER, cluster_depths, fit_trees
 from rembrandt.parts.trees.kind import TreesKind
 from rembrandt.parts.trees.part import Trees
 from rembrandt.parts.trees.settings import TreeSettings
-from rembrandt.parts.trees.update import Batch, WeightedRows
+from rembrandt.parts.trees.update import Batch, WeightedRows, updated
 from tests.parts.problems import all_scores, small_clusters, tree_settings
 
 EXACT = {"tolerance": 1e-5, "passes": 2000, "prune_below": 0.0}
@@ -252,6 +257,64 @@ def test_trees_have_their_own_clusters_and_the_seed_decides_the_order_of_the_row
     [other] = fitted(X, Y, **FEW_PAIRS, seed=7).trees
     np.testing.assert_array_equal(other.labels.parent, first.labels.parent)
     assert not np.array_equal(other.labels.weights.data, first.labels.weights.data)
+
+
+@pytest.mark.parametrize(("n_in_all", "n_entries"), [(1 << 24, 500), (12_000, 300), (4_000, 200)])
+def test_directions_have_as_many_entries_as_all_labels_may_have_together(
+    n_in_all: int, n_entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    widths = []
+
+    def recorded(*arguments: Any, n_entries: int) -> Any:
+        widths.append(n_entries)
+        return label_centroids(*arguments, n_entries=n_entries)
+
+    monkeypatch.setattr(fit_module, "ALL_DIRECTION_ENTRIES", n_in_all)
+    monkeypatch.setattr(fit_module, "label_centroids", recorded)
+    fitted(*words(c=40), **FEW_PAIRS)
+    assert widths == [n_entries]
+
+
+def test_positions_are_short_only_if_all_clusters_are_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trees = fitted(*words(c=41), **FEW_PAIRS)
+    [tree] = trees.trees
+    sizes = np.bincount(tree.labels.parent)
+    assert sizes.min() < sizes.max()
+    monkeypatch.setattr(trees_module, "SHORT_POSITIONS", int(sizes.min()))
+    assert all(array.dtype != np.uint16 for array in tree.label_lists)
+
+
+def test_what_stands_for_the_old_examples_weighs_as_much_as_new_examples_or_old_labels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, Y = words(c=40)
+    trees = fitted(X, Y)
+    new_label = sparse.csr_array(np.ones((30, 1), dtype=np.float32))
+    old_labels = sparse.csr_array((30, 40), dtype=np.float32)
+    new_Y = sparse.csr_array(sparse.hstack([old_labels, new_label]))
+    weights = []
+    of = Batch.of
+
+    def recorded(old: WeightedRows, *arguments: Any) -> Batch:
+        weights.append(old.weights)
+        return of(old, *arguments)
+
+    monkeypatch.setattr(Batch, "of", recorded)
+    directions = label_centroids(MemoryRows(X), Y, n_entries=20)
+    update = Update(
+        examples=Examples(MemoryRows(X[:30]), new_Y, np.arange(41), True, None),
+        history=None,
+        settings=tree_settings(),
+        label_counts=np.asarray(Y.sum(axis=0)),
+        n_train=300,
+        others={"centroids": cast(Any, SimpleNamespace(label_directions=lambda: directions))},
+    )
+    updated(trees, update)
+    [of_old] = weights
+    assert of_old[-1] == 40  # an empty row
+    assert_allclose(of_old[:-1].sum(), 40)
 
 
 def test_weights_count_examples() -> None:

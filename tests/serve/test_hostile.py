@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from rembrandt.data import Dataset
 from rembrandt.serve import connection, registry
 from rembrandt.serve.bodies import count_values
 from rembrandt.serve.limits import Limits
+from rembrandt.serve.predictions import PredictJob, predict
 from rembrandt.serve.registry import _saved_at
 from rembrandt.serve.sending import Unsent
 from tests.serve.conftest import TOKEN, served, started, until
@@ -522,6 +523,27 @@ def test_a_client_that_does_not_read_is_sent_no_more(
             assert received(opened).count(b"HTTP/1.1 200 OK") < 60
         start = time.perf_counter()
     assert time.perf_counter() - start < 8
+
+
+def test_what_a_client_asked_for_that_has_left_is_not_computed(
+    model: Path, much: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if it has sent several requests at once, after the first of which nothing is read."""
+    rows = []
+
+    def work(jobs: Sequence[PredictJob]) -> list[Any]:
+        rows.append(sum(job.n_rows for job in jobs))
+        if len(rows) == 2:
+            opened.close()
+        return predict(jobs)
+
+    monkeypatch.setattr("rembrandt.serve.app.predict", work)
+    with served({"words": model}) as url:
+        opened = unread(url, as_http(much) * 99)  # more than is read at once
+        until(lambda: len(rows) > 1)
+        answer = httpx.post(f"{url}/v1/predict", json=much, timeout=60)
+        assert answer.status_code == 200
+        assert len(rows) <= 2 + 5  # each request has five parts
 
 
 def test_a_client_that_reads_slowly_gets_all_answers(

@@ -39,6 +39,10 @@ class Job:
     value: int
     n_rows: int = 1
     is_slow: bool = False
+    client: Any = None
+
+    def is_wanted(self) -> bool:
+        return self.client is None or not self.client.has_left()
 
 
 def test_jobs_that_wait_become_one_batch() -> None:
@@ -101,10 +105,13 @@ def test_others_are_computed_between_the_jobs_of_one_request() -> None:
     assert batches[:3] == [[0], [50, 51], [1]] and len(batches) == 51
 
 
-def test_quick_jobs_wait_for_one_slow_job_at_most() -> None:
-    """Slow jobs are computed one by one, and neither kind waits for all of the other."""
+def test_quick_jobs_wait_for_one_slow_job_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow jobs are computed one by one, in a quarter of the time while quick ones wait."""
     batches: list[list[int]] = []
     arrivals = iter(range(100, 200))
+    arrived = threading.Semaphore(0)
+    now = 0
+    monkeypatch.setattr("rembrandt.serve.batching.monotonic", lambda: now)
 
     async def main() -> None:
         batcher = Batcher(work, Limits(batch=4), Metrics())
@@ -113,27 +120,55 @@ def test_quick_jobs_wait_for_one_slow_job_at_most() -> None:
 
         async def steady() -> None:
             """A quick job arrives during every batch."""
-            while len(batches) < 12:
+            while len(batches) < 40:
                 before = len(batches)
                 waiting.append(asyncio.ensure_future(batcher.submit(Job(next(arrivals)))))
+                await asyncio.sleep(0)  # it is in the queue
+                arrived.release()
                 while len(batches) == before:
                     await asyncio.sleep(0.001)
 
         await steady()
+        arrived.release(100)
         await asyncio.gather(*waiting)
         await batcher.close()
 
     def work(jobs: Sequence[Job]) -> list[int]:
-        time.sleep(0.02)
+        nonlocal now
+        now += 2 if jobs[0].is_slow else 1
+        assert arrived.acquire(timeout=60)
         batches.append([job.value for job in jobs])
         return batches[-1]
 
     asyncio.run(main())
     slow = [position for position, batch in enumerate(batches) if batch[0] < 10]
     assert [batches[position] for position in slow] == [[0], [1], [2], [3], [4]]
-    assert np.diff(slow).tolist() == [2, 2, 2, 2]
+    assert np.diff(slow).tolist() == [7, 7, 7, 7]
     quick = [value for batch in batches for value in batch if value >= 10]
     assert quick == sorted(quick)
+
+
+def test_jobs_of_clients_that_have_left_are_not_computed() -> None:
+    """The client leaves while the second of the jobs of its request waits."""
+    computed = []
+    client = SimpleNamespace(has_left=lambda: 1 in computed)
+
+    def work(jobs: Sequence[Job]) -> list[int]:
+        computed.extend(job.value for job in jobs)
+        return [job.value for job in jobs]
+
+    async def main() -> list[Any]:
+        batcher = Batcher(work, Limits(batch=2), Metrics())
+        large = batcher.submit(*(Job(i, 2, True, client) for i in range(1, 9)))
+        results = await asyncio.gather(large, batcher.submit(Job(20)), return_exceptions=True)
+        await batcher.close()
+        return results
+
+    left, others = asyncio.run(main())
+    assert isinstance(left, RequestError)
+    assert "the connection was closed" in left.message
+    assert others == [20]
+    assert computed == [1, 20]
 
 
 def test_what_makes_a_job_slow() -> None:

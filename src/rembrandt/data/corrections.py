@@ -64,7 +64,7 @@ def _has_fields(line: bytes) -> bool:
         return False
     try:
         row = json.loads(line)
-    except ValueError:  # longer than what is read to detect a format
+    except (ValueError, RecursionError):  # longer than what is read to detect a format, or nested
         return True
     return all(name in row for name in FIELDS)
 
@@ -101,6 +101,8 @@ def _is_json(data: bytes) -> bool:
         json.loads(data)
     except ValueError:
         return False
+    except RecursionError:  # it is refused when it is parsed
+        return True
     return True
 
 

@@ -20,6 +20,7 @@ from rembrandt.model.description import about
 from rembrandt.serve import schemas
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.bodies import FORM, JSON, Bodies
+from rembrandt.serve.connection import client_of
 from rembrandt.serve.corrections import CorrectionFile, accepted
 from rembrandt.serve.errors import HANDLERS, ErrorResponse, RequestError
 from rembrandt.serve.guard import LOOPBACK, Guard
@@ -212,7 +213,8 @@ class Service:
         """Predict the best labels of texts or vectors."""
         predict_request = await self.bodies.predict_request(request)
         served = self.registry.get(predict_request.model)
-        predictions = await self._submit(PredictJob(served, predict_request))
+        job = PredictJob(served, predict_request, client_of(request))
+        predictions = await self._submit(job)
         document = {"model": served.name, "version": served.version, "predictions": predictions}
         return self._answer(document)
 
@@ -334,7 +336,7 @@ class Service:
         """
         suggest_request = await self.bodies.suggest_request(request)
         served = self.registry.get(name)
-        job = PredictJob(served, suggest_request.as_predict_request())
+        job = PredictJob(served, suggest_request.as_predict_request(), client_of(request))
         [predictions] = await self._submit(job)
         results = []
         for prediction in predictions:

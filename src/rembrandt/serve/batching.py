@@ -4,23 +4,29 @@ One thread does the computation. While it is busy, requests wait in a queue; whe
 takes what is there, up to a limit, as one batch. A request that finds it idle starts immediately. A
 large request comes as several jobs, and others are computed between them.
 
-Quick jobs never wait for more than one slow job, however many there are: a batch of quick jobs and
-one slow job take turns.
+Quick jobs never wait for more than one slow job, however many there are. While both kinds wait,
+slow ones take a quarter of the time. What a client asked for that has left is not computed.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any
 
 from rembrandt.errors import counted
-from rembrandt.serve.errors import RequestError, shutting_down
+from rembrandt.serve.errors import RequestError, client_left, shutting_down
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 
-Job = Any  # what is computed; it has a size, ``n_rows``, and ``is_slow`` if it takes long
+# What is computed. It has a size, ``n_rows``, and says whether it takes long, ``is_slow``, and
+# whether somebody still waits for it, ``is_wanted()``.
+Job = Any
 Waiting = tuple[Job, asyncio.Future[Any]]  # a job in the queue, and where its result goes
+
+# After a slow job, quick ones come first for as many times as long as it took.
+_QUICK_SHARE = 3
 
 
 class Batcher:
@@ -38,7 +44,7 @@ class Batcher:
         self._metrics = metrics
         self._quick: deque[Waiting] = deque()
         self._slow: deque[Waiting] = deque()
-        self._is_turn_of_slow = False
+        self._quick_seconds = 0.0  # for which quick jobs come first
         self._n_queued = 0  # rows of the jobs in both queues
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="predict")
         self._runner: asyncio.Task[None] | None = None
@@ -91,10 +97,12 @@ class Batcher:
             n_rows = sum(job.n_rows for job in jobs)
             self._metrics.batch_texts.observe(n_rows)
             results: Sequence[Any]
+            start = monotonic()
             try:
                 results = await loop.run_in_executor(self._thread, self._work, jobs)
             except Exception as error:  # noqa: BLE001 - it is raised by every submit of the batch
                 results = [error] * len(batch)
+            self._count_time(jobs[0].is_slow, monotonic() - start)
             for (_, future), result in zip(batch, results, strict=True):
                 if future.done():  # timed out in the meantime
                     continue
@@ -104,25 +112,28 @@ class Batcher:
                     future.set_result(result)
         self._runner = None
 
-    def _take(self) -> list[Waiting]:
-        """Remove and return the next batch: the oldest quick jobs, or the oldest slow one.
+    def _count_time(self, is_slow: bool, seconds: float) -> None:
+        """Note what a slow job or a batch of quick ones took."""
+        if is_slow:
+            self._quick_seconds = _QUICK_SHARE * seconds
+        else:
+            self._quick_seconds -= seconds
 
-        Where both wait they take turns.
-        """
+    def _take(self) -> list[Waiting]:
+        """Remove and return the next batch: the oldest quick jobs, or the oldest slow one."""
         queues = [self._quick, self._slow]
-        if self._is_turn_of_slow:
+        if self._quick_seconds <= 0:
             queues.reverse()
         for queue in queues:
             batch = self._take_from(queue)
             if batch:
-                self._is_turn_of_slow = queue is self._quick
                 return batch
         return []
 
     def _take_from(self, queue: deque[Waiting]) -> list[Waiting]:
         """Remove and return the oldest jobs of a queue, up to one batch, or one slow job.
 
-        Jobs that timed out are dropped.
+        Jobs that timed out are dropped, and those of clients that have left.
         """
         max_rows = 0
         if queue is self._quick:
@@ -135,7 +146,11 @@ class Batcher:
                 break
             queue.popleft()
             self._n_queued -= job.n_rows
-            if not future.done():
-                batch.append((job, future))
-                n_rows += job.n_rows
+            if future.done():
+                continue
+            if not job.is_wanted():
+                future.set_exception(client_left())
+                continue
+            batch.append((job, future))
+            n_rows += job.n_rows
         return batch

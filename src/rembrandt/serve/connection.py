@@ -3,9 +3,11 @@ read before it, and the part of an answer that the client has not read.
 """
 
 import asyncio
+import select
 from http import HTTPStatus
 from typing import Any
 
+from starlette.requests import Request
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from rembrandt.serve.errors import RequestError
@@ -25,6 +27,7 @@ _TOO_LARGE = (
 _NOT_HTTP = (
     "this is not a valid HTTP/1.1 request; check the request line, the headers and the lengths"
 )
+_SCOPE_KEY = "rembrandt.connection"  # of requests
 
 
 class Connection(HttpToolsProtocol):
@@ -75,6 +78,7 @@ class Connection(HttpToolsProtocol):
         if self._timer is None:
             self._timer = self.loop.call_later(HEAD_SECONDS, self._close)
         super().on_message_begin()
+        self.scope[_SCOPE_KEY] = self  # type: ignore[literal-required]
 
     def on_url(self, url: bytes) -> None:
         if self._fits(len(url)):
@@ -137,6 +141,17 @@ class Connection(HttpToolsProtocol):
         super().shutdown()
         if self.transport.is_closing():
             self._watch_draining()
+
+    def has_left(self) -> bool:
+        """Return whether the client has closed the connection.
+
+        The event loop does not notice that while it reads nothing from the client, for example
+        because several requests were sent at once.
+        """
+        if self.transport.is_closing():
+            return True
+        opened = self.transport.get_extra_info("socket")
+        return opened is not None and _is_closed_by_peer(opened.fileno())
 
     def unsent_bytes(self) -> int:
         """Return the bytes that are still held for the client."""
@@ -219,6 +234,22 @@ class Connection(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def client_of(request: Request) -> Connection | None:
+    """Return the connection of a request, or None if it came in another way."""
+    connection: Connection | None = request.scope.get(_SCOPE_KEY)
+    return connection
+
+
+def _is_closed_by_peer(file: int) -> bool:
+    """Return whether nothing more will arrive on a socket; Windows cannot tell."""
+    if not hasattr(select, "poll"):
+        return False
+    closed = getattr(select, "POLLRDHUP", select.POLLHUP)  # the first is of Linux
+    poll = select.poll()
+    poll.register(file, closed)
+    return bool(poll.poll(0))
 
 
 def _is_arriving(cycle: RequestResponseCycle) -> bool:

@@ -37,6 +37,11 @@ def shutting_down() -> RequestError:
     return RequestError(503, message, {"Retry-After": "5"})
 
 
+def client_left() -> RequestError:
+    """Return the error for requests whose clients do not wait for the answer; nobody reads it."""
+    return RequestError(400, "the connection was closed before the answer was computed")
+
+
 class ErrorDetail(BaseModel):
     status: int = Field(description="The HTTP status.")
     message: str = Field(description="What is wrong, and what to do.")

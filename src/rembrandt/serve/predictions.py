@@ -4,8 +4,8 @@ together.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,20 @@ _MAX_QUICK_LABELS = 100  # of all texts of a quick job, which takes some hundred
 Predictions = list[list[dict[str, Any]]]  # for each text its labels, best first
 
 
+class Client(Protocol):
+    """Who has sent a request."""
+
+    def has_left(self) -> bool:
+        """Return whether nobody waits for the answer."""
+
+
 @dataclass(frozen=True)
 class PredictJob:
     """A request and the model it is for."""
 
     served: ServedModel
     request: PredictRequest
+    client: Client | None = None  # None: one that never leaves
 
     @property
     def n_rows(self) -> int:
@@ -42,6 +50,10 @@ class PredictJob:
     def is_slow(self) -> bool:
         """Whether requests for few labels of few texts should not wait behind many such jobs."""
         return self.request.explain or self.n_rows * self.request.top_k > _MAX_QUICK_LABELS
+
+    def is_wanted(self) -> bool:
+        """Return whether somebody still waits for the result."""
+        return self.client is None or not self.client.has_left()
 
     def parts(self, batch: int) -> list["PredictJob"]:
         """Split a request for many labels, so that others do not wait for all of it; ``batch`` is
@@ -59,7 +71,7 @@ class PredictJob:
         jobs = []
         for start in range(0, len(rows), size):
             block = {field: rows[start : start + size]}
-            jobs.append(PredictJob(self.served, self.request.model_copy(update=block)))
+            jobs.append(replace(self, request=self.request.model_copy(update=block)))
         return jobs
 
     def check(self, limits: Limits) -> None:
@@ -148,29 +160,37 @@ def _predict_together(jobs: list[PredictJob]) -> list[Predictions]:
             422,
             "a probability is not finite: the values of this vector are too large for the model",
         )
+    is_assigned = assigned(served.classifier.model_, ranked.labels, ranked.probabilities)
     results = []
     start = 0
     for job in jobs:
         stop = start + job.n_rows
-        job_rows = rows[start:stop]
-        labels = ranked.labels[start:stop]
-        probabilities = ranked.probabilities[start:stop]
-        results.append(_documents(job, job_rows, labels, probabilities))
+        block = slice(start, stop)
+        job_rows = rows
+        if len(jobs) > 1 and job.request.explain:
+            job_rows = rows[block]  # which takes as long as all the rest of a quick job
+        documents = _documents(
+            job, job_rows, ranked.labels[block], ranked.probabilities[block], is_assigned[block]
+        )
+        results.append(documents)
         start = stop
     return results
 
 
 def _documents(
-    job: PredictJob, rows: Any, labels: NDArray[np.int64], probabilities: NDArray[Any]
+    job: PredictJob,
+    rows: Any,
+    labels: NDArray[np.int64],
+    probabilities: NDArray[Any],
+    is_assigned: NDArray[np.bool_],
 ) -> Predictions:
-    """Return the predictions of one job as JSON."""
+    """Return the predictions of one job as JSON; the ``rows`` matter for explanations only."""
     request = job.request
     index = job.served.labels.nodes
     is_kept = labels >= 0
     if request.min_probability is not None:
         is_kept &= probabilities >= request.min_probability
     is_kept[:, request.top_k :] = False
-    is_assigned = assigned(job.served.classifier.model_, labels, probabilities)
     documents: Predictions = []
     for row, is_kept_in_row in enumerate(is_kept):
         columns = labels[row, is_kept_in_row]

@@ -57,11 +57,15 @@ class ServedModel:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Predict and search once: the first time loads compiled code and builds tables."""
+        """Predict and search once: the first time loads compiled code and builds tables.
+
+        Some of the tables are those for requests for many labels.
+        """
         example: Any = ["a text"]
         if not self.takes_texts:
             example = sparse.csr_array((1, self.n_features), dtype="float32")
-        self.classifier.predict_topk(example, 1)
+        for k in (1, len(self.classifier.model_.labels)):
+            self.classifier.predict_topk(example, k)
         self.labels.search("a", 1)
 
     @cached_property

@@ -99,6 +99,15 @@ def test_folders_of_other_networks_are_refused(change, encoder, tmp_path):
         load_network(str(folder))
 
 
+@pytest.mark.parametrize("file", ["config.json", "modules.json", "tokenizer_config.json"])
+def test_deeply_nested_files_are_refused(file, encoder, tmp_path):
+    folder = tmp_path / "nested"
+    shutil.copytree(encoder, folder)
+    (folder / file).write_text('{"a": ' + 20_000 * "[" + 20_000 * "]" + "}")
+    with pytest.raises(RembrandtError, match="cannot be loaded"):
+        load_network(str(folder))
+
+
 def test_weights_that_are_pickled_are_not_read(encoder, tmp_path):
     folder = tmp_path / "pickled"
     shutil.copytree(encoder, folder)

@@ -6,9 +6,12 @@ import numpy as np
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
+from rembrandt.data.content import row_keys
 from rembrandt.linalg.logistic import PENALTY
+from rembrandt.parts.names import fit
 from rembrandt.parts.names.fit import FEWEST_EXAMPLES, learn_weights, texts_of_labels
 from rembrandt.parts.names.index import FIRST_WEIGHTS, MAX_MATCHES, N_FEATURES, NameIndex
+from rembrandt.parts.names.similarity import similarity_features
 from rembrandt.parts.names.terms import spell
 from rembrandt.parts.names.word_map import WordMap
 from tests.estimators.problems import examples
@@ -81,3 +84,35 @@ def test_stems_of_two_texts_are_in_a_map_and_those_of_one_are_not():
     once, _, twice, _ = spell(["oncex", "twicex"]).keys.tolist()
     assert twice in word_map.text_keys.tolist()
     assert once not in word_map.text_keys.tolist()
+
+
+def test_a_hidden_label_is_learned_to_be_true_of_its_own_texts_alone(monkeypatch):
+    data = problem()
+    # Rows that differ, since their content decides which are hidden.
+    numbered = np.arange(1, N_TEXTS + 1, dtype=np.float32)[:, None]
+    data = replace(data, X=examples(numbered, data.Y.toarray()).X)
+    texts = texts_of_labels(data)
+    frequencies = Counted(data.texts.tolist()).frequencies
+    index = NameIndex.of(texts, frequencies)
+    learned = []
+
+    def recorded(used, frequency, is_true):
+        learned.append((used.labels, is_true))
+        return np.zeros(len(similarity_features(used)[0]) + 1)
+
+    monkeypatch.setattr(fit, "HIDDEN_LABELS", 3)
+    monkeypatch.setattr(fit, "HIDDEN_TEXTS", 2)
+    monkeypatch.setattr(fit, "FEWEST_HIDDEN_HITS", 1)
+    monkeypatch.setattr(fit, "_similarity_weights", recorded)
+    fit.learn_similarity(data, texts, frequencies, index, FIRST_WEIGHTS)
+
+    [(labels, is_true)] = learned
+    rows = np.arange(N_TEXTS)
+    is_hidden = fit._is_drawn(row_keys(data, rows), 2)
+    n_texts = data.Y[rows[is_hidden]].sum(axis=0)
+    hidden = np.unique(labels)
+    assert len(hidden) > 1
+    for label in hidden.tolist():
+        is_this = labels == label
+        assert is_this.sum() > n_texts[label]
+        assert is_true[is_this].sum() == n_texts[label]

@@ -46,7 +46,7 @@ def read_network(name: str, offline: bool) -> Network:
             return _read(name, options)
     except (ModelError, StorageError) as cause:
         raise RembrandtError(f"the encoder {name!r} cannot be used: {cause}", "encoder") from cause
-    except (OSError, ValueError, KeyError, ImportError) as cause:
+    except (OSError, ValueError, KeyError, ImportError, RecursionError) as cause:
         reason = str(cause).strip().splitlines()[0]
         raise RembrandtError(
             f"the encoder {name!r} cannot be loaded ({reason}); give a folder with config.json, "
