@@ -34,7 +34,7 @@ from rembrandt.progress import Report, silent
 # learned from.
 READ_TEXTS = 100_000
 MAP_TEXTS = 20_000
-LEARNED_TEXTS = 6_000
+LEARNED_TEXTS = 3_000
 # Matches of a text that weights are learned from.
 LEARNED_MATCHES = 100
 # Texts from which it is seen whether the names of labels occur in them, and labels listed for each.

@@ -65,7 +65,7 @@ _OF_TERMS = "Tuple((uint8[::1], float32[::1], float32[::1]))"
 _LISTS = "Tuple((int64[::1], int32[::1], float32[::1]))"
 _NAMES = "Tuple((int64[::1], int64[::1], float32[:,::1]))"
 _SUMMED = "Tuple((float32[:,::1], float32[::1], boolean[::1]))"
-_SCORED = "Tuple((int64[::1], int64[::1], float64[::1], float64[::1], float32[::1]))"
+_SCORED = "Tuple((int64[::1], int64[::1], float64[::1], float64[::1]))"
 
 
 class Lists(NamedTuple):
@@ -192,7 +192,6 @@ class NameIndex:
             np.empty(self.n_labels, dtype=np.int64),
             np.empty(self.n_labels, dtype=np.float64),
             np.empty(self.n_labels, dtype=np.float64),
-            np.empty(N_FEATURES, dtype=np.float32),
         )
         return sums, scored
 
@@ -298,7 +297,7 @@ def _match(
     ``sums`` holds zeros, and is restored.
     """
     of_names, cosines, is_touched = sums
-    touched, best_names, scores, ordered, values = scored
+    touched, best_names, scores, ordered = scored
     name_starts, _, name_facts = names
     for row in range(labels.shape[0]):
         n_touched, length = _add_text(
@@ -307,7 +306,7 @@ def _match(
         for i in range(n_touched):
             label = touched[i]
             cosine = cosines[label] / length
-            scores[i], best_names[i] = _best_name(label, cosine, of_names, names, weights, values)
+            scores[i], best_names[i] = _best_name(label, cosine, of_names, names, weights)
         n_best = _best(scores, touched, ordered, n_touched, labels[row])
         for at in range(n_best):
             i = labels[row, at]
@@ -316,7 +315,9 @@ def _match(
             log_odds[row, at] = scores[i]
             if features.shape[2] > 0:
                 cosine = cosines[label] / length
-                _describe(best_names[i], of_names, name_facts, cosine, features[row, at])
+                values = _features(best_names[i], of_names, name_facts, cosine)
+                for number in range(N_FEATURES):
+                    features[row, at, number] = values[number]
         for i in range(n_touched):
             label = touched[i]
             cosines[label] = 0
@@ -382,19 +383,17 @@ def _touch(label: Any, is_touched: Any, touched: Any, n_touched: Any) -> Any:
 
 
 @inner_kernel()
-def _best_name(label: Any, cosine: Any, sums: Any, names: Any, weights: Any, values: Any) -> Any:
+def _best_name(label: Any, cosine: Any, sums: Any, names: Any, weights: Any) -> Any:
     """Return the log-odds of the best name of a label, and its number; -1 if it has none."""
     name_starts, _, name_facts = names
     first = name_starts[label]
     last = name_starts[label + 1]
     if first == last:
-        _describe(-1, sums, name_facts, cosine, values)
-        return _linear(values, weights), -1
+        return _linear(_features(-1, sums, name_facts, cosine), weights), -1
     best = first
     score = -np.inf
     for name in range(first, last):
-        _describe(name, sums, name_facts, cosine, values)
-        of_name = _linear(values, weights)
+        of_name = _linear(_features(name, sums, name_facts, cosine), weights)
         if of_name > score:
             score = of_name
             best = name
@@ -402,33 +401,42 @@ def _best_name(label: Any, cosine: Any, sums: Any, names: Any, weights: Any, val
 
 
 @inner_kernel()
-def _describe(name: Any, sums: Any, name_facts: Any, cosine: Any, values: Any) -> None:
-    """Fill the features of a name; -1 stands for a label that has a description alone."""
-    for number in range(len(values)):
-        values[number] = 0
-    values[10] = cosine
-    values[11] = cosine * cosine
+def _features(name: Any, sums: Any, name_facts: Any, cosine: Any) -> Any:
+    """Return the features of a name; -1 stands for a label that has a description alone.
+
+    A tuple stays in registers, where an array would be written and read for every name.
+    """
+    zero = np.float32(0)
+    squared = np.float32(cosine * cosine)
+    cosine = np.float32(cosine)
     if name < 0:
-        return
+        return (zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, cosine, squared)
     share = sums[name, 0]
+    of_pairs = share
+    if name_facts[name, 3] > 0:
+        of_pairs = sums[name, 2]
     rarity = share * name_facts[name, 0] / np.float32(_LOG_SCALE)
     is_whole = np.float32(share > _NEARLY_ALL)
-    values[0] = share
-    values[1] = sums[name, 1]
-    values[2] = sums[name, 2] if name_facts[name, 3] > 0 else share
-    values[3] = is_whole
-    values[4] = rarity
-    values[5] = sums[name, 3] / np.float32(_LOG_SCALE)
-    values[6] = name_facts[name, 1]
-    values[7] = sums[name, 4]
-    values[8] = name_facts[name, 2]
-    values[9] = is_whole * rarity
+    return (
+        share,
+        sums[name, 1],
+        of_pairs,
+        is_whole,
+        rarity,
+        sums[name, 3] / np.float32(_LOG_SCALE),
+        name_facts[name, 1],
+        sums[name, 4],
+        name_facts[name, 2],
+        is_whole * rarity,
+        cosine,
+        squared,
+    )
 
 
 @inner_kernel()
 def _linear(values: Any, weights: Any) -> Any:
     total = weights[-1]
-    for i in range(len(values)):
+    for i in range(N_FEATURES):
         total += weights[i] * values[i]
     return total
 

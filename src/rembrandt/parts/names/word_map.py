@@ -27,6 +27,7 @@ from rembrandt.linalg.sparse import (
     row_sums_of_squares,
     scale_rows,
 )
+from rembrandt.linalg.threads import own_threads
 from rembrandt.parts.names.label_texts import LabelTexts
 from rembrandt.parts.names.stems import StemFrequencies
 from rembrandt.parts.names.terms import Spelled, count_terms, spell_stems, stems_of
@@ -85,7 +86,9 @@ class WordMap:
         if not X.nnz or not words.nnz:
             return None
         engine = CpuEngine(X, words)
-        of_stems, of_words = _embed_words(engine)
+        # Its dense products are small: on two threads they take several times the CPU time.
+        with own_threads():
+            of_stems, of_words = _embed_words(engine)
         return cls(
             text_keys=text_keys,
             text_vectors=_as_stored(rarities[:, None] * of_stems),
