@@ -32,7 +32,7 @@ from rembrandt.parts.protocol import Fitting
 from rembrandt.parts.registry import KINDS
 from rembrandt.parts.trees.kind import WEIGHT_BYTES
 from rembrandt.parts.trees.settings import TreeSettings
-from rembrandt.planning import fixed_settings, resolve
+from rembrandt.planning import fixed_settings, max_trial_seconds, resolve
 from rembrandt.settings import PRESET_NAMES, UNSET
 from tests.estimators.problems import blobs, examples, several
 
@@ -243,6 +243,11 @@ class TestParts:
         multiple = 1.1 * work["linear"] / work["trees"]
         assert "embedding" in with_allowance(0.0, multiple).parts
         assert "embedding" not in with_allowance(0.0, 0.8 * multiple).parts
+
+    def test_a_trial_may_cost_what_a_part_may_beside_the_trees(self, with_allowance, work):
+        settings = with_allowance(0.5, 3.0)
+        allowed = max_trial_seconds(settings, sparse_examples())
+        assert allowed == pytest.approx(0.5 + 3 * work["trees"])
 
     def test_what_a_user_sets_is_allowed(self, with_allowance):
         for changes in ({"ridge": 2.0}, {"embedding": EmbeddingSettings(n_iter=2)}):

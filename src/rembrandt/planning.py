@@ -85,6 +85,15 @@ def resolve(params: Mapping[str, Any], data: Examples) -> ModelSettings:
     )
 
 
+def max_trial_seconds(settings: ModelSettings, data: Examples) -> float:
+    """Return the counted seconds that a trial of other settings of a part may take: what the preset
+    allows a part beside the one that sets the measure.
+    """
+    allowance = ALLOWANCES[settings.preset]
+    resolved = {name: spec.settings for name, spec in settings.parts.items()}
+    return allowance.beside(_measure(resolved, data, allowance)).seconds
+
+
 def fixed_settings(params: Mapping[str, Any], settings: ModelSettings) -> dict[str, list[str]]:
     """Return the names of the settings of each part that a user sets, which no search changes."""
     user = user_settings(params)

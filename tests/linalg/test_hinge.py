@@ -34,7 +34,7 @@ def fitted(X, positives, pool, cost, passes=2000, threshold=0.0, all_features=Fa
     starts = np.append(0, np.cumsum([len(rows) for rows in positives]))
     rows = np.searchsorted(pool, np.concatenate(positives)).astype(np.int32)
     ends, columns, values, bias = squared_hinge(
-        compact, (starts, rows), passes, 1e-4, threshold, all_features
+        compact, (starts, rows), passes, 2, 1e-4, threshold, all_features
     )
     entries = (values, features[columns], np.append(0, ends))
     W = sparse.csr_array(entries, shape=(len(positives), d)).toarray()

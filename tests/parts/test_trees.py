@@ -13,7 +13,9 @@ from sklearn.svm import LinearSVC
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import MemoryRows
+from rembrandt.engines import hinge as hinge_module
 from rembrandt.linalg.bisection import bisect
+from rembrandt.linalg.hinge import squared_hinge
 from rembrandt.linalg.sparse import normalize_rows
 from rembrandt.metrics import precision_at_k, top_k
 from rembrandt.parts.allowance import ALLOWANCES
@@ -225,6 +227,25 @@ def test_few_passes_reach_examples_that_become_hard_after_the_first() -> None:
     expected = exact.top(rows, 1)[0]
     best = few.top(rows, 1)[0]
     assert (best == expected).mean() > 0.8  # 0.66 with one round of as many passes
+
+
+def test_clusters_have_one_round_of_passes_and_labels_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, Y = words()
+    rounds = []
+
+    def recorded(pool, positives, passes, passes_per_round, *rest):
+        rounds.append((passes, passes_per_round))
+        return squared_hinge(pool, positives, passes, passes_per_round, *rest)
+
+    monkeypatch.setattr(hinge_module, "squared_hinge", recorded)
+    fitted(X, Y, **FEW_PAIRS, passes=4)
+    assert rounds[0] == (4, 4)
+    assert rounds[-1] == (4, 2)
+    rounds.clear()
+    fitted(X, Y, **FEW_PAIRS, passes=1)
+    assert set(rounds) == {(1, 1)}
 
 
 @pytest.mark.parametrize(("cost", "limit"), [(3.0, 0.1), (1.0, 0.1), (0.2, 0.02)])

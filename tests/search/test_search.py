@@ -141,6 +141,23 @@ class TestNothingVaried:
         assert result.calibration_error is None
         assert "too few examples" in result.ended
 
+    def test_a_trial_that_costs_more_than_is_allowed_is_left_out(self):
+        data = texts(300)
+        everything = of_part("embedding", small_search(data, VARIED, varies=True).trials)
+        result = small_search(data, VARIED, varies=True, max_trial_seconds=0.0)
+        ranks = [
+            {trial["settings"]["n_components"] for trial in trials}
+            for trials in (everything, of_part("embedding", result.trials))
+        ]
+        assert max(ranks[0]) > 8
+        assert ranks[1] == {8}
+        assert len(of_part("embedding", result.trials)) > 1, "those that cost no more are tried"
+
+    def test_a_budget_alone_decides_where_there_is_one(self):
+        result = small_search(texts(300), VARIED, budget=1e6, max_trial_seconds=0.0)
+        ranks = {trial["settings"]["n_components"] for trial in of_part("embedding", result.trials)}
+        assert max(ranks) > 8
+
     def test_the_same_seed_gives_the_same_search(self):
         data = texts(300)
         first, second, other = (small_search(data, replace(ALL, seed=seed)) for seed in (0, 0, 1))

@@ -42,6 +42,7 @@ class HingeSettings:
 
     cost: float  # weight of the loss against the penalty
     passes: int  # over the examples of a node, at most
+    passes_per_round: int  # before more examples may become active
     tolerance: float  # projected gradient at which coordinate descent stops
     prune_below: float  # weights that are smaller are dropped, for a cost of one
 
@@ -234,6 +235,7 @@ class Nodes:
             pool,
             positives,
             settings.passes,
+            settings.passes_per_round,
             settings.tolerance,
             self.prune_below,
             self.all_features,

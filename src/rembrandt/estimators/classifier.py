@@ -73,7 +73,7 @@ from rembrandt.parts.embedding.settings import (
     Method,
 )
 from rembrandt.parts.trees.settings import TreeSettings
-from rembrandt.planning import fixed_settings, resolve
+from rembrandt.planning import fixed_settings, max_trial_seconds, resolve
 from rembrandt.predict import all_probabilities, answer, indicator
 from rembrandt.probabilities import log_odds
 from rembrandt.progress import Report, bars, silent
@@ -880,7 +880,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         examples = in_canonical_order(examples)
         settings = resolve(searching.get_params(deep=False), examples)
         backend = backend_for(self.device, examples.X)
-        options = searching._search_options(settings)
+        options = searching._search_options(settings, examples)
         return search(examples, settings, backend=backend, report=report, watch=watch, **options)
 
     def build_shortlist(self, report: Report = silent) -> Self:
@@ -1152,7 +1152,7 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         options: dict[str, Any] = {}
         if settings is None:
             settings = resolve(self.get_params(deep=False), data)
-            options = self._search_options(settings)
+            options = self._search_options(settings, data)
         if checkpoints is not NO_CHECKPOINTS:
             checkpoints.begin(self._fingerprint(unordered))
         with backend.session():
@@ -1190,12 +1190,13 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         self.feature_names_ = None
         self.extra_ = {}
 
-    def _search_options(self, settings: ModelSettings) -> dict[str, Any]:
+    def _search_options(self, settings: ModelSettings, data: Examples) -> dict[str, Any]:
         """Return what `search` may change of settings that are not given as a whole."""
         return {
             "varies": ALLOWANCES[self.preset].varies_settings,
             "budget": self.budget,
             "fixed": fixed_settings(self.get_params(deep=False), settings),
+            "max_trial_seconds": max_trial_seconds(settings, data),
         }
 
     @contextmanager

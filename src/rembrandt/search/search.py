@@ -139,6 +139,7 @@ def search(
     varies: bool = False,
     budget: float | None = None,
     fixed: Mapping[str, Collection[str]] = MappingProxyType({}),
+    max_trial_seconds: float = inf,
     backend: Backend = CPU,
     report: Report = silent,
     watch: Watch = unwatched,
@@ -158,6 +159,9 @@ def search(
         Seconds for trials of other settings; nothing is begun that is not expected to end in time.
     fixed : mapping, optional
         Names of the settings of each part that keep their values: those that a user sets.
+    max_trial_seconds : float, optional
+        Counted seconds of a trial of other settings, at most, where there is no budget. One that
+        costs no more than the settings so far is permitted anyway.
     backend : Backend, optional
         Where to fit.
     report, watch : callable, optional
@@ -187,7 +191,9 @@ def search(
     )
     trials = [Trial(data, split, backend, has_stopping) for split in splits]
     deadline += now()
-    running = RunningSearch(data, settings, trials, fixed, report, watch, now, deadline)
+    running = RunningSearch(
+        data, settings, trials, fixed, report, watch, now, deadline, max_trial_seconds
+    )
     running.fit_all()
     if varies:
         running.vary_all()
@@ -206,6 +212,7 @@ class RunningSearch:
     watch: Watch
     now: Callable[[], float]
     deadline: float
+    max_trial_seconds: float = inf
     # The parts with the best settings so far, for each split.
     fitted: list[dict[str, Part]] = field(default_factory=list)
     measures: dict[str, Measures] = field(default_factory=dict)
@@ -312,10 +319,19 @@ class RunningSearch:
             before = self.settings.parts[name].settings
             for candidate in choice.applied(before, fixed):
                 settings = self.settings.with_part(name, candidate)
+                if not self._is_affordable(name, settings):
+                    continue
                 record = self._try(name, settings)
                 if record is not None and record["outcome"] == "chosen":
                     best_record["outcome"] = "not chosen"
                     best_record = record
+
+    def _is_affordable(self, name: str, settings: ModelSettings) -> bool:
+        """Whether other settings of a part may be tried. With a budget, time alone decides."""
+        if self.is_timed:
+            return True
+        work_so_far = self._work(name, self.settings)
+        return self._work(name, settings) <= max(work_so_far, self.max_trial_seconds)
 
     def _try(self, name: str, settings: ModelSettings) -> Record | None:
         """Fit and measure other settings of a part; keep them if they are better."""

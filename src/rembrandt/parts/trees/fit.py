@@ -33,6 +33,11 @@ LARGEST_CLUSTER = 165
 FEWEST_DIRECTION_ENTRIES = 200
 MOST_DIRECTION_ENTRIES = 500
 ALL_DIRECTION_ENTRIES = 1 << 24
+# Passes over the active examples of a label before more become active; a cluster has one round. On
+# held-out rows of nine sets two rounds of two are better for labels by 0.6 points than one of six.
+# Clusters whose other examples all become active hide labels: a second round costs NVD products
+# half a point of P@1, and nothing changes on seven other sets.
+LABEL_PASSES_PER_ROUND = 2
 # Distance between the seeds of two trees.
 SEED_STEP = 101
 # Trees that are fitted at the same time: what lies between the levels of a tree is mostly the work
@@ -148,7 +153,7 @@ def _fit_tree(
         pools=sparse.csr_array(everything),
         parent=np.zeros(0, dtype=np.int64),
         costs=costs,
-        settings=hinge_settings(settings),
+        settings=hinge_settings(settings, are_clusters=True),
         max_pool_examples=max(1, MAX_POOL_ENTRIES * n // max(1, data.X.nnz)),
         all_features=True,
     )
@@ -166,6 +171,7 @@ def _fit_tree(
     nodes = replace(
         nodes,
         rows=as_csr(Y.T),
+        settings=hinge_settings(settings, are_clusters=False),
         parent=clusters,
         all_features=settings.label_features == "all",
     )
@@ -185,11 +191,19 @@ def node_examples(Y: sparse.csr_array, node_of_label: Array, n_nodes: int) -> sp
     return as_csr(nodes_of_examples.T)
 
 
-def hinge_settings(settings: TreeSettings) -> HingeSettings:
-    """Return the settings of the classifiers of the nodes."""
+def hinge_settings(settings: TreeSettings, are_clusters: bool) -> HingeSettings:
+    """Return the settings of the classifiers of clusters, or of labels."""
     return HingeSettings(
         cost=settings.cost,
         passes=settings.passes,
+        passes_per_round=passes_per_round(settings, are_clusters),
         tolerance=settings.tolerance,
         prune_below=settings.prune_below,
     )
+
+
+def passes_per_round(settings: TreeSettings, are_clusters: bool) -> int:
+    """Return after how many passes more examples of a node may become active."""
+    if are_clusters:
+        return settings.passes
+    return min(settings.passes, LABEL_PASSES_PER_ROUND)

@@ -12,7 +12,12 @@ from rembrandt.linalg.hinge import n_rounds
 from rembrandt.memory import Shape
 from rembrandt.parts.allowance import Allowance, Work
 from rembrandt.parts.protocol import Choice, Fitting, Part, PartKind, Update, Updated
-from rembrandt.parts.trees.fit import cluster_depths, fit_trees, trees_at_once
+from rembrandt.parts.trees.fit import (
+    cluster_depths,
+    fit_trees,
+    passes_per_round,
+    trees_at_once,
+)
 from rembrandt.parts.trees.part import Trees
 from rembrandt.parts.trees.settings import PRESETS, TreeSettings
 from rembrandt.parts.trees.update import updated, with_closed_labels
@@ -73,17 +78,19 @@ class TreesKind(PartKind):
         c = data.n_labels
         labels_per_row = data.Y.nnz / n
         depths = cluster_depths(n, c, settings.max_example_node_pairs)
-        nodes_per_row = 0.0
+        passes = settings.passes
+        cluster_visits = passes + n_rounds(passes, passes_per_round(settings, are_clusters=True))
+        label_visits = passes + n_rounds(passes, passes_per_round(settings, are_clusters=False))
+        visits_per_row = 0.0
         n_above = 1
         for depth in depths:
             # An example is in the pool of each parent of its labels.
             n_pools = min(labels_per_row, n_above)
-            nodes_per_row += n_pools * 2**depth / n_above
+            visits_per_row += cluster_visits * n_pools * 2**depth / n_above
             n_above = 2**depth
-        nodes_per_row += min(labels_per_row, n_above) * c / n_above
+        visits_per_row += label_visits * min(labels_per_row, n_above) * c / n_above
         n_trees = settings.n_trees if depths else 1
-        visits = settings.passes + n_rounds(settings.passes)
-        return Work(sparse=n_trees * visits * nodes_per_row * data.X.nnz)
+        return Work(sparse=n_trees * visits_per_row * data.X.nnz)
 
     def shape(self, shape: Shape, settings: TreeSettings, data: Examples) -> Shape:
         n_rows, _ = data.X.resident()

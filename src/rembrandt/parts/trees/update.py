@@ -129,6 +129,7 @@ class Batch:
         examples: sparse.csr_array,
         pools: sparse.csr_array,
         parent: Array,
+        are_clusters: bool,
         all_features: bool,
     ) -> Nodes:
         """Nodes with these examples, which learn from the pools of their parents."""
@@ -137,7 +138,7 @@ class Batch:
             pools=pools,
             parent=parent,
             costs=self.costs,
-            settings=hinge_settings(self.settings),
+            settings=hinge_settings(self.settings, are_clusters),
             max_pool_examples=len(self.costs),
             all_features=all_features,
         )
@@ -245,11 +246,17 @@ def _refitted(tree: Tree, rows: Batch, parent: Array, is_touched: Array, report:
         examples = node_examples(rows.Y, node_of_label, n_nodes)
         is_node_touched = np.zeros(n_nodes, dtype=np.bool_)
         is_node_touched[node_of_label[is_touched]] = True
-        clusters = rows.nodes(examples, pools, level.parent, all_features=True)
+        clusters = rows.nodes(examples, pools, level.parent, are_clusters=True, all_features=True)
         fitted = _with_fitted_nodes(level, clusters, rows.X, is_node_touched, report)
         levels.append(fitted)
         pools = examples
-    labels = rows.nodes(as_csr(rows.Y.T), pools, parent, rows.has_all_features)
+    labels = rows.nodes(
+        as_csr(rows.Y.T),
+        pools,
+        parent,
+        are_clusters=False,
+        all_features=rows.has_all_features,
+    )
     fitted = _with_fitted_nodes(tree.labels, labels, rows.X, is_touched, report)
     levels.append(fitted)
     return Tree(tuple(levels))
@@ -259,7 +266,9 @@ def _extended(tree: Tree, rows: Batch, parent: Array, is_touched: Array, report:
     """Fit the touched labels against all rows."""
     examples = as_csr(rows.Y.T)
     one_pool = np.zeros_like(parent)
-    labels = rows.nodes(examples, _everything(rows.X), one_pool, all_features=False)
+    labels = rows.nodes(
+        examples, _everything(rows.X), one_pool, are_clusters=False, all_features=False
+    )
     fitted = _with_fitted_nodes(tree.labels, labels, rows.X, is_touched, report)
     last = replace(fitted, parent=parent)
     levels = (*tree.levels[:-1], last)
