@@ -44,6 +44,7 @@ NOT_RUN = (3, 4, 5)  # pytest has an error of its own, does not understand, or f
 # The tests of each file, the first entry that is the beginning of its name; the quickest first.
 TESTS: dict[str, tuple[str, ...]] = {
     "linalg/hinge.py": ("tests/linalg/test_hinge.py", "tests/parts/test_trees.py"),
+    "linalg/hinge_panels.py": ("tests/linalg/test_hinge.py", "tests/parts/test_trees.py"),
     "linalg/inverted.py": ("tests/linalg/test_inverted.py",),
     "linalg/bisection.py": ("tests/linalg/test_clusters.py",),
     "linalg/kmeans.py": ("tests/linalg/test_clusters.py",),

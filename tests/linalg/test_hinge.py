@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from rembrandt.linalg.hinge import CACHED_ROWS, compact_pool, squared_hinge
+from rembrandt.linalg.hinge_panels import PANEL_LABELS, squared_hinge_panels
 from rembrandt.linalg.sparse import normalize_rows
 
 
@@ -33,9 +34,8 @@ def fitted(X, positives, pool, cost, passes=2000, threshold=0.0, all_features=Fa
     assert (position == -1).all(), "work space is left as it was"
     starts = np.append(0, np.cumsum([len(rows) for rows in positives]))
     rows = np.searchsorted(pool, np.concatenate(positives)).astype(np.int32)
-    ends, columns, values, bias = squared_hinge(
-        compact, (starts, rows), passes, 2, 1e-4, threshold, all_features
-    )
+    fit = squared_hinge_panels if all_features else squared_hinge
+    ends, columns, values, bias = fit(compact, (starts, rows), passes, 2, 1e-4, threshold)
     entries = (values, features[columns], np.append(0, ends))
     W = sparse.csr_array(entries, shape=(len(positives), d)).toarray()
     return W, bias
@@ -87,3 +87,16 @@ def test_a_label_without_examples_has_no_weights():
         none = np.array([], dtype=positives[0].dtype)
         W, bias = fitted(X, [*positives, none], np.arange(100), 1.0, all_features=all_features)
         assert not W[2].any() and bias[2] < 0
+
+
+def test_a_label_has_the_same_weights_in_any_place_of_any_panel():
+    X, positives = examples(300, 40, seed=3)
+    rng = np.random.default_rng(4)
+    for size in rng.integers(1, 60, PANEL_LABELS + 4):
+        positives.append(np.sort(rng.choice(300, size, replace=False)))
+    pool = np.arange(300)
+    together, bias = fitted(X, positives, pool, 1.0, all_features=True)
+    for label, rows in enumerate(positives):
+        alone, bias_alone = fitted(X, [rows], pool, 1.0, all_features=True)
+        np.testing.assert_allclose(together[label], alone[0], atol=2e-3)
+        np.testing.assert_allclose(bias[label], bias_alone[0], atol=2e-3)

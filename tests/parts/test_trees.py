@@ -16,6 +16,7 @@ from rembrandt.data.rows import MemoryRows
 from rembrandt.engines import hinge as hinge_module
 from rembrandt.linalg.bisection import bisect
 from rembrandt.linalg.hinge import squared_hinge
+from rembrandt.linalg.hinge_panels import squared_hinge_panels
 from rembrandt.linalg.sparse import normalize_rows
 from rembrandt.metrics import precision_at_k, top_k
 from rembrandt.parts.allowance import ALLOWANCES
@@ -235,11 +236,15 @@ def test_clusters_have_one_round_of_passes_and_labels_several(
     X, Y = words()
     rounds = []
 
-    def recorded(pool, positives, passes, passes_per_round, *rest):
-        rounds.append((passes, passes_per_round))
-        return squared_hinge(pool, positives, passes, passes_per_round, *rest)
+    def recorded(fit):
+        def fit_and_record(pool, positives, passes, passes_per_round, *rest):
+            rounds.append((passes, passes_per_round))
+            return fit(pool, positives, passes, passes_per_round, *rest)
 
-    monkeypatch.setattr(hinge_module, "squared_hinge", recorded)
+        return fit_and_record
+
+    monkeypatch.setattr(hinge_module, "squared_hinge", recorded(squared_hinge))
+    monkeypatch.setattr(hinge_module, "squared_hinge_panels", recorded(squared_hinge_panels))
     fitted(X, Y, **FEW_PAIRS, passes=4)
     assert rounds[0] == (4, 4)
     assert rounds[-1] == (4, 2)

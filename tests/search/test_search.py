@@ -23,6 +23,7 @@ from rembrandt.fitting import fit_model
 from rembrandt.parts.centroids.settings import CentroidSettings
 from rembrandt.parts.embedding.settings import EmbeddingSettings
 from rembrandt.parts.registry import KINDS
+from rembrandt.parts.trees.fit import _fit_tree as fit_tree
 from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.search import SearchResult, holdout, search
 from rembrandt.search.blending import Blended
@@ -611,6 +612,22 @@ class TestKeptTrees:
         trees = model.parts["trees"].trees
         assert trees[:2] == kept
         assert len(trees) == 3
+
+    def test_no_tree_is_fitted_twice(self, monkeypatch):
+        numbers = []
+
+        def counted(data, settings, number, *others):
+            numbers.append(number)
+            return fit_tree(data, settings, number, *others)
+
+        monkeypatch.setattr("rembrandt.parts.trees.fit._fit_tree", counted)
+        data = texts()
+        with small_clusters(5):
+            five = ALL.with_part("trees", replace(TREES.settings, n_trees=5))
+            result = small_search(data, five)
+            assert sorted(numbers) == [0, 1, 2]
+            fit_model(data, result.settings, result.learned)
+        assert sorted(numbers) == [0, 1, 2, 3, 4]
 
     def test_one_tree_at_least_sees_all_examples(self):
         with small_clusters(5):

@@ -15,6 +15,7 @@ from rembrandt.engines.shards import Executor
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.hinge import Pool, compact_pool, squared_hinge
+from rembrandt.linalg.hinge_panels import PANEL_LABELS, squared_hinge_panels
 from rembrandt.linalg.sparse import as_csr, short_indices, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
@@ -126,7 +127,9 @@ class Nodes:
         order = self.order
         cuts = np.flatnonzero(np.diff(self.parent[order], prepend=-1, append=-1))
         n_pools = len(cuts) - 1
-        piece_nodes = PIECE_NODES if n_pools >= POOLS_PER_THREAD else SHARED_PIECE_NODES
+        piece_nodes = PIECE_NODES
+        if n_pools < POOLS_PER_THREAD:
+            piece_nodes = PANEL_LABELS if self.all_features else SHARED_PIECE_NODES
         pieces: list[Array] = []
         for first, last in pairwise(cuts.tolist()):
             siblings = order[first:last]
@@ -231,14 +234,14 @@ class Nodes:
             examples.indptr,
             np.searchsorted(rows, examples.indices).astype(np.int32),
         )
-        ends, columns, values, bias = squared_hinge(
+        fit_labels = squared_hinge_panels if self.all_features else squared_hinge
+        ends, columns, values, bias = fit_labels(
             pool,
             positives,
             settings.passes,
             settings.passes_per_round,
             settings.tolerance,
             self.prune_below,
-            self.all_features,
         )
         return ends, features[columns], values, bias
 

@@ -25,6 +25,7 @@ MODULES = (
     "rembrandt.linalg.cluster_search",
     "rembrandt.linalg.dense",
     "rembrandt.linalg.hinge",
+    "rembrandt.linalg.hinge_panels",
     "rembrandt.linalg.inverted",
     "rembrandt.linalg.ranking",
     "rembrandt.linalg.sparse",

@@ -151,14 +151,12 @@ def squared_hinge(
     passes_per_round: int,
     tolerance: float,
     threshold: float,
-    all_features: bool = False,
 ) -> tuple[Array, Array, Array, Array]:
     """Fit the labels of a pool.
 
     ``positives`` are the starts and rows of every label in the pool. Descent ends after ``passes``,
     or when all gradients lie within ``tolerance``. After ``passes_per_round`` more examples may
-    become active. Weights below ``threshold`` are dropped. A label has weights of the features of
-    its own examples, or of all.
+    become active. Weights below ``threshold`` are dropped.
 
     Return where the weights of each label end, their features, which are those of the pool, their
     values, and the biases.
@@ -171,8 +169,8 @@ def squared_hinge(
     bias = np.zeros(n_labels, dtype=np.float32)
     features = np.empty(INITIAL_ENTRIES + d, dtype=np.int32)
     values = np.empty(INITIAL_ENTRIES + d, dtype=np.float32)
-    limits = (passes, passes_per_round, float(tolerance), float(threshold), bool(all_features))
-    space = _work_space(pool, bool(all_features))
+    limits = (passes, passes_per_round, float(tolerance), float(threshold))
+    space = _work_space(pool)
     label = 0
     n_kept = 0
     while label < n_labels:
@@ -185,36 +183,30 @@ def squared_hinge(
     return ends, features[:n_kept].copy(), values[:n_kept].copy(), bias
 
 
-def _work_space(pool: Pool, all_features: bool) -> tuple[Array, ...]:
+def _work_space(pool: Pool) -> tuple[Array, ...]:
     """Return arrays that all labels of a pool share."""
     m = len(pool[3])
     d = len(pool[2]) - 1
     n_entries = len(pool[0][1])
-    if all_features:
-        position = np.arange(d, dtype=np.int32)
-        label_features = np.arange(d, dtype=np.int32)
-        n_copied = 0
-    else:
-        position = np.full(d, -1, dtype=np.int32)
-        label_features = np.empty(d, dtype=np.int32)
-        n_copied = n_entries  # pages that are not written take no memory
     return (
         np.full(m, -1, dtype=np.float32),  # signs
-        position,
-        label_features,
+        np.full(d, -1, dtype=np.int32),  # position of each feature among those of a label
+        np.empty(d, dtype=np.int32),  # features of a label
         np.empty((m, 4), dtype=np.float32),  # states of active rows
         np.empty((3, m), dtype=np.int32),  # orders of rows and runs
         np.zeros((m, 2), dtype=np.int64),  # bounds of active rows
         np.empty(m, dtype=np.float32),  # margins
         np.empty(m, dtype=np.bool_),  # rows that are not active
         np.empty((3, d + 1), dtype=np.float32),  # sums of the positives and negatives, and weights
-        np.empty(n_copied, dtype=np.int32),  # features of active rows, as positions in the weights
-        np.empty(n_copied, dtype=np.float32),  # and their values
+        # Features of active rows, as positions in the weights, and their values. Pages that are not
+        # written take no memory.
+        np.empty(n_entries, dtype=np.int32),
+        np.empty(n_entries, dtype=np.float32),
     )
 
 
 @kernel(
-    f"({_POOL}, Tuple((int64[::1], int32[::1])), Tuple((int64, int64, float64, float64, boolean)), "
+    f"({_POOL}, Tuple((int64[::1], int32[::1])), Tuple((int64, int64, float64, float64)), "
     "Tuple((float32[::1], int32[::1], int32[::1], float32[:,::1], int32[:,::1], int64[:,::1], "
     "float32[::1], boolean[::1], float32[:,::1], int32[::1], float32[::1])), "
     "Tuple((int64[::1], int32[::1], float32[::1], float32[::1])), int64, int64)",
@@ -233,22 +225,19 @@ def _fit_labels(
 
     Return the next label, and how many weights there are.
     """
-    starts, columns, pool_values = pool[0]
+    starts, columns, _ = pool[0]
     label_starts, label_rows = positives
-    passes, passes_per_round, tolerance, threshold, all_features = limits
+    passes, passes_per_round, tolerance, threshold = limits
     descent_limits = (passes, passes_per_round, tolerance)
     ends, features, values, bias = results
     sign, position, label_features, state, lists, bounds, margin, waiting, sums, local, shares = (
         space
     )
     d = pool[2].shape[0] - 1
-    if all_features:  # rows of the pool need no copy
-        local = columns
-        shares = pool_values
     rows_space = (state, lists[0], lists[1], lists[2], bounds, margin, waiting, local, shares)
     while label < label_starts.shape[0] - 1 and n_kept + d <= features.shape[0]:
         rows = label_rows[label_starts[label] : label_starts[label + 1]]
-        width = d if all_features else 0
+        width = 0
         for i in rows:
             sign[i] = 1
             for at in range(starts[i], starts[i + 1]):
@@ -257,14 +246,13 @@ def _fit_labels(
                     position[f] = width
                     label_features[width] = f
                     width += 1
-        weighted = (label_features[:width], position, all_features)
+        weighted = (label_features[:width], position)
         w = sums[2, : width + 1]
         _solve(pool, rows, sign, weighted, descent_limits, rows_space, sums, w)
         for i in rows:
             sign[i] = -1
-        for f in range(width if rows.shape[0] else 0):
-            if not all_features:
-                position[label_features[f]] = -1
+        for f in range(width):
+            position[label_features[f]] = -1
             if abs(w[f]) > threshold:
                 features[n_kept] = label_features[f]
                 values[n_kept] = w[f]
@@ -289,13 +277,13 @@ def _solve(
     """Write the weights of one label into ``w``, the last one the bias: the weight of a constant
     feature.
 
-    ``weighted`` are the features that have weights, the position of each feature of the pool among
-    them, and whether they are all features in their order, so that rows of the pool need no copy.
+    ``weighted`` are the features that have weights, and the position of each feature of the pool
+    among them.
     """
     by_rows, by_columns, sums, costs = pool
     starts, columns, values = by_rows
     state, order, next_order, runs, bounds, margin, waiting, local, shares = space
-    features, position, _ = weighted
+    features, position = weighted
     passes, passes_per_round, tolerance = descent_limits
     m = starts.shape[0] - 1
     width = features.shape[0]
@@ -313,7 +301,7 @@ def _solve(
     for f in range(width):
         negative_sum[f] = sums[features[f]] - positive_sum[f]
     negative_sum[width] = sums[sums.shape[0] - 1] - positive_sum[width]
-    t, u = _two_multipliers(positive_sum, negative_sum)
+    t, u = two_multipliers(positive_sum, negative_sum)
     for f in range(width + 1):
         w[f] = u * positive_sum[f] - t * negative_sum[f]
     waiting_sum = negative_sum  # from here on without the negatives that became active
@@ -327,7 +315,7 @@ def _solve(
     random = np.uint64(0x9E3779B97F4A7C15)
     converged = False
     while n_passes < passes:
-        _waiting_margins(by_rows, by_columns, weighted, w, waiting, margin)
+        _margins(by_columns, features, w, margin)
         size_before = size
         limits = (t, u, tolerance)
         rows = (state, bounds, margin, waiting)
@@ -344,7 +332,7 @@ def _solve(
         for number in range(min(passes_per_round, passes - n_passes)):
             n_passes += 1
             run = 1 if n_active <= CACHED_ROWS else RUN_ROWS
-            random = _shuffle(runs, (n_active + run - 1) // run, random)
+            random = shuffle(runs, (n_active + run - 1) // run, random)
             active_rows = (state, bounds, local, shares)
             n_unsettled, spread = _sweep(
                 w, active_rows, runs, run, order, n_active, next_order, tolerance
@@ -365,23 +353,11 @@ def _solve(
 
 
 @inner_kernel(fastmath={"contract", "reassoc"}, error_model="numpy")
-def _waiting_margins(
-    by_rows: Arrays, by_columns: Arrays, weighted: Any, w: Array, waiting: Array, margin: Array
-) -> None:
-    """Write the margins of the waiting rows into ``margin``; those of other rows are undefined."""
-    starts, columns, values = by_rows
+def _margins(by_columns: Arrays, features: Array, w: Array, margin: Array) -> None:
+    """Write the margins of all rows into ``margin``."""
     tops, members, entries = by_columns
-    features, _, all_features = weighted
     width = features.shape[0]
-    if all_features:  # each row is read from start to end
-        for i in range(starts.shape[0] - 1):
-            if waiting[i]:
-                total = w[width]
-                for at in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
-                    total += values[at] * w[np.uint32(columns[at])]
-                margin[i] = total
-        return
-    for i in range(starts.shape[0] - 1):
+    for i in range(margin.shape[0]):
         margin[i] = w[width]
     for f in range(width):
         weight = w[f]
@@ -411,7 +387,7 @@ def _activate(
     t, u, tolerance = limits
     state, bounds, margin, waiting = rows
     local, shares = copies
-    _, position, all_features = weighted
+    _, position = weighted
     width = waiting_sum.shape[0] - 1
     for i in range(starts.shape[0] - 1):
         if not waiting[i]:
@@ -424,16 +400,14 @@ def _activate(
             if abs(gradient) <= ACTIVE_SHARE * tolerance or (t == 0 and gradient > 0):
                 continue
         waiting[i] = False
-        first = starts[i]
-        last = starts[i + 1]
-        if not all_features:  # copy the entries that the label has weights for
-            first = bounds[size - 1, 1] if size else 0
-            last = first
-            for at in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
-                f = position[np.uint32(columns[at])]
-                local[last] = f
-                shares[last] = values[at]
-                last += f >= 0  # without a branch, which would often be mispredicted
+        # Copy the entries that the label has weights for.
+        first = bounds[size - 1, 1] if size else 0
+        last = first
+        for at in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
+            f = position[np.uint32(columns[at])]
+            local[last] = f
+            shares[last] = values[at]
+            last += f >= 0  # without a branch, which would often be mispredicted
         squared_length = np.float32(1)
         cost = costs[i] if sign[i] < 0 else np.float32(0)
         waiting_sum[width] -= cost
@@ -451,7 +425,7 @@ def _activate(
 
 
 @inner_kernel(error_model="numpy")
-def _shuffle(order: Array, n: int, random: Any) -> Any:
+def shuffle(order: Array, n: int, random: Any) -> Any:
     """Put ``0…n-1`` in random order, and return the new state of the random generator.
 
     Fisher-Yates with a step of xorshift for each draw.
@@ -516,7 +490,7 @@ def _sweep(
 
 
 @inner_kernel(error_model="numpy")
-def _two_multipliers(positive_sum: Array, negative_sum: Array) -> tuple[Any, Any]:
+def two_multipliers(positive_sum: Array, negative_sum: Array) -> tuple[Any, Any]:
     """The best t and u of ``αᵢ = t Cᵢ`` for negatives and ``αᵢ = u Cᵢ`` for positives.
 
     The arguments are the sums of ``Cᵢxᵢ`` of the positives and of the negatives.

@@ -396,6 +396,12 @@ class PartKind(ABC):
         """Whether the part that was fitted without held-out rows stays in the model as it is."""
         return False
 
+    def tried(self, settings: Any) -> Any:
+        """Return the settings with which a part is fitted to nearly all examples, where `kept`
+        keeps what they make.
+        """
+        return settings
+
     def kept(self, part: Any, settings: Any) -> Part | None:
         """Return what a fit to all examples keeps of a part that was fitted to nearly all of
         them.

@@ -27,8 +27,9 @@ WEIGHT_BYTES = 8
 # Weights of all features that are not small, next to the pairs of a label and a feature of its
 # examples: 2.0 on icd10cm, 1.4 on attack.
 WEIGHTS_OF_ALL_FEATURES = 2
-# Trees of a fit to nearly all examples that are not fitted again, at most.
-MAX_KEPT_TREES = 2
+# Share of the trees that are fitted to nearly all examples and not again; the blend is learned on
+# these.
+KEPT_SHARE = 0.5
 # Costs that a search tries.
 COSTS = (0.3, 0.1, 3.0)
 
@@ -39,6 +40,11 @@ def _stored_weights(settings: TreeSettings, data: Examples) -> int:
     if settings.label_features == "all":
         return WEIGHTS_OF_ALL_FEATURES * n_pairs
     return n_pairs
+
+
+def _n_kept_trees(settings: TreeSettings) -> int:
+    """Return how many trees of a fit to nearly all examples stay in the model."""
+    return int(np.ceil(KEPT_SHARE * settings.n_trees))
 
 
 class TreesKind(PartKind):
@@ -109,12 +115,15 @@ class TreesKind(PartKind):
     def fit(self, data: Examples, settings: TreeSettings, fitting: Fitting) -> Trees:
         return fit_trees(data, settings, fitting)
 
+    def tried(self, settings: TreeSettings) -> TreeSettings:
+        """See `PartKind`. No tree is fitted twice."""
+        return replace(settings, n_trees=_n_kept_trees(settings))
+
     def kept(self, part: Trees, settings: TreeSettings) -> Trees | None:
         """See `PartKind`. Some trees are kept, and the others are fitted to all examples."""
-        n_kept = min(MAX_KEPT_TREES, settings.n_trees - 1)
-        if n_kept == 0 or not part.trees[0].has_clusters:
+        if settings.n_trees == 1 or not part.trees[0].has_clusters:
             return None
-        return replace(part, trees=part.trees[:n_kept])
+        return replace(part, trees=part.trees[: _n_kept_trees(settings)])
 
     def update(self, part: Trees, update: Update) -> Updated:
         return updated(part, update)
