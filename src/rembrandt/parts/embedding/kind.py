@@ -170,6 +170,10 @@ class EmbeddingKind(PartKind):
             lists=shape.lists + n_listed,
         )
 
+    def learns_from_earlier(self, settings: EmbeddingSettings) -> bool:
+        """See `PartKind`. Candidates are what other parts list."""
+        return settings.decoder == "candidates"
+
     def fit(self, data: Examples, settings: EmbeddingSettings, fitting: Fitting) -> LabelEmbedding:
         return fit_embedding(data, settings, fitting)
 
