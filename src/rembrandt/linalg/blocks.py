@@ -21,6 +21,9 @@ FLOAT64_BLOCK_ROWS = 65_536
 # Rows whose columns one thread sums: enough pieces for all threads.
 COLUMN_SUM_ROWS = 16_384
 
+# Columns that one thread scales or converts.
+CONVERTED_COLUMNS = 256
+
 # Entries of a block that fit in the cache of a core.
 CORE_CACHE_ENTRIES = 1 << 18
 
@@ -109,6 +112,36 @@ def fused(*blocks: Block) -> Any:
     if not triton_columns.usable(*blocks):
         return None
     return triton_columns
+
+
+def scaled_rows(A: Block, factors: Block, out: Block | None = None) -> Block:
+    """``factors * A`` with a factor for each row, a column; ``out`` may be ``A``."""
+    if not isinstance(A, np.ndarray):
+        return factors * A
+    result = np.empty_like(A) if out is None else out
+
+    def scale(columns: slice) -> None:
+        np.multiply(factors, A[:, columns], out=result[:, columns])
+
+    for_each_span(scale, A.shape[1], CONVERTED_COLUMNS)
+    return result
+
+
+def converted(A: Block, dtype: Any, out: Block | None = None) -> Block:
+    """Return ``A`` in another precision, in the same order in memory or in ``out``."""
+    if not isinstance(A, np.ndarray):
+        xp = array_namespace(A)
+        if out is None:
+            return xp.astype(A, dtype)
+        out[...] = xp.astype(A, dtype)
+        return out
+    result = np.empty_like(A, dtype=dtype) if out is None else out
+
+    def convert(columns: slice) -> None:
+        result[:, columns] = A[:, columns]
+
+    for_each_span(convert, A.shape[1], CONVERTED_COLUMNS)
+    return result
 
 
 def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:

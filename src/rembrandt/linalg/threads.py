@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache, lru_cache
-from threading import Lock
+from threading import Lock, local
 from typing import Any, TypeVar
 
 import joblib
@@ -17,6 +17,8 @@ from rembrandt.progress import Report, silent
 T = TypeVar("T")
 R = TypeVar("R")
 
+# Whether this thread belongs to a pool.
+_here = local()
 # Pools of threads that are kept: one for each number of threads and lane.
 MAX_POOLS = 32
 # Which pool `for_each` uses: pieces of long work that are computed side by side have their own.
@@ -57,7 +59,11 @@ def at_most(n: int) -> Iterator[None]:
 @lru_cache(maxsize=MAX_POOLS)
 def _pool(_pid: int, size: int, _lane_number: int) -> ThreadPoolExecutor:
     """Return a pool of threads for this process: threads do not survive a fork."""
-    return ThreadPoolExecutor(size, thread_name_prefix="rembrandt")
+    return ThreadPoolExecutor(size, thread_name_prefix="rembrandt", initializer=_begin_thread)
+
+
+def _begin_thread() -> None:
+    _here.is_of_pool = True
 
 
 class _SingleThreaded:
@@ -113,10 +119,12 @@ def for_each(
     """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel.
 
     The first exception is raised, and calls that have not begun are dropped. ``small`` work is done
-    by this thread: handing it to others takes longer.
+    by this thread: handing it to others takes longer. So are calls within such a call, which
+    might wait for each other.
     """
     calls = list(arguments)
-    if small or len(calls) == 1 or n_threads() == 1:
+    is_nested = getattr(_here, "is_of_pool", False)
+    if small or is_nested or len(calls) == 1 or n_threads() == 1:
         for call in calls:
             work(*call)
         return
