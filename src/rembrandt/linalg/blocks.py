@@ -21,8 +21,8 @@ FLOAT64_BLOCK_ROWS = 65_536
 # Rows whose columns one thread sums: enough pieces for all threads.
 COLUMN_SUM_ROWS = 16_384
 
-# Columns that one thread scales or converts.
-CONVERTED_COLUMNS = 256
+# Entries that one thread scales or converts at a time.
+CONVERTED_ENTRIES = 1 << 18
 
 # Entries of a block that fit in the cache of a core.
 CORE_CACHE_ENTRIES = 1 << 18
@@ -120,10 +120,10 @@ def scaled_rows(A: Block, factors: Block, out: Block | None = None) -> Block:
         return factors * A
     result = np.empty_like(A) if out is None else out
 
-    def scale(columns: slice) -> None:
-        np.multiply(factors, A[:, columns], out=result[:, columns])
+    def scale(rows: slice, columns: slice) -> None:
+        np.multiply(factors[rows], A[rows, columns], out=result[rows, columns])
 
-    for_each_span(scale, A.shape[1], CONVERTED_COLUMNS)
+    for_each(scale, _pieces_in_memory(result))
     return result
 
 
@@ -137,11 +137,26 @@ def converted(A: Block, dtype: Any, out: Block | None = None) -> Block:
         return out
     result = np.empty_like(A, dtype=dtype) if out is None else out
 
-    def convert(columns: slice) -> None:
-        result[:, columns] = A[:, columns]
+    def convert(rows: slice, columns: slice) -> None:
+        result[rows, columns] = A[rows, columns]
 
-    for_each_span(convert, A.shape[1], CONVERTED_COLUMNS)
+    for_each(convert, _pieces_in_memory(result))
     return result
+
+
+def _pieces_in_memory(A: NDArray[Any]) -> list[tuple[slice, slice]]:
+    """Cut an array into rows or columns that are next to each other in memory.
+
+    The system fills a page of new memory when it is first written. Pieces that share all their
+    pages would leave that to the thread that comes first.
+    """
+    n_rows, n_columns = A.shape
+    row_step, column_step = A.strides
+    if row_step >= column_step:
+        rows_of_piece = max(1, CONVERTED_ENTRIES // max(1, n_columns))
+        return [(rows, slice(None)) for rows in spans(n_rows, rows_of_piece)]
+    columns_of_piece = max(1, CONVERTED_ENTRIES // max(1, n_rows))
+    return [(slice(None), columns) for columns in spans(n_columns, columns_of_piece)]
 
 
 def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:
