@@ -179,4 +179,6 @@ def _shape(data: Examples, settings: ModelSettings, backend: Backend) -> Shape:
         return shape
     at_once = replace(shape, parts_at_once=True)
     has_room = estimate(at_once)["total"] <= backend.available()
-    return at_once if has_room else shape
+    if not has_room:
+        return shape
+    return at_once

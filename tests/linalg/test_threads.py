@@ -68,7 +68,8 @@ class TestSideBySide:
         else:
             assert reports[-1] == ("stage", 12, 30)
 
-    def test_if_one_fails_the_others_end(self, some_threads):
+    @pytest.mark.parametrize("ends_at", ["report", "for_each"])
+    def test_if_one_fails_the_others_end(self, some_threads, ends_at):
         begun = threading.Event()
         ended = threading.Event()
 
@@ -79,7 +80,10 @@ class TestSideBySide:
             begun.set()
             try:
                 while True:
-                    report("stage", 1, None)
+                    if ends_at == "report":
+                        report("stage", 1, None)
+                    else:
+                        for_each(lambda: None, [(), ()])
                     time.sleep(0.001)
             finally:
                 ended.set()

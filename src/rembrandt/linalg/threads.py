@@ -17,6 +17,8 @@ from rembrandt.progress import Report, silent
 T = TypeVar("T")
 R = TypeVar("R")
 
+# What is computed side by side with the work of this thread.
+_group: ContextVar["SharedReports | None"] = ContextVar("group", default=None)
 # Whether this thread belongs to a pool.
 _here = local()
 # Pools of threads that are kept: one for each number of threads and lane.
@@ -122,6 +124,9 @@ def for_each(
     by this thread: handing it to others takes longer. So are calls within such a call, which
     might wait for each other.
     """
+    group = _group.get()
+    if group is not None and group.is_stopped:
+        raise Interrupted
     calls = list(arguments)
     is_nested = getattr(_here, "is_of_pool", False)
     if small or is_nested or len(calls) == 1 or n_threads() == 1:
@@ -153,7 +158,7 @@ def side_by_side(
 
     For few pieces of long work that call `for_each`: while one does what cannot be shared, the
     threads of `for_each` work for the others. What they report of a stage is added up. If one of
-    them fails, or this thread is interrupted, the others end at their next report.
+    them fails, or this thread is interrupted, the others end at their next report or `for_each`.
 
     With ``own_pools`` each has threads of its own in `for_each`, so that many short calls of one do
     not wait for a few long ones of another; the system divides the cores among them.
@@ -166,6 +171,7 @@ def side_by_side(
         futures = []
         for number, item in enumerate(items):
             context = copy_context()
+            context.run(_group.set, reports)
             if own_pools:
                 context.run(_lane.set, number + 1)
             futures.append(pool.submit(context.run, work, item, reports.of(number)))
@@ -188,14 +194,14 @@ class SharedReports:
         self._done: dict[str, dict[int, int]] = {}
         self._totals: dict[str, dict[int, int | None]] = {}
         self._lock = Lock()
-        self._is_stopped = False
+        self.is_stopped = False
 
     def of(self, number: int) -> Report:
         """Return what receives the reports of one thread."""
 
         def report(stage: str, done: int, total: int | None) -> None:
             with self._lock:
-                if self._is_stopped:
+                if self.is_stopped:
                     raise Interrupted
                 done_of_threads = self._done.setdefault(stage, {})
                 done_of_threads[number] = done
@@ -212,7 +218,7 @@ class SharedReports:
     def stop(self) -> None:
         """End every thread at its next report."""
         with self._lock:
-            self._is_stopped = True
+            self.is_stopped = True
 
 
 class Workspace:
