@@ -27,6 +27,11 @@ FLOAT64_ROWS = 1 << 16
 # Rows that are mapped at a time for the statistics of a ridge decoder.
 MAPPED_BLOCK_ROWS = 1 << 13
 
+# Entries of the sums of the examples of all labels, at most, and of how many sums there are at the
+# same time: those of the centroids, and those that the clusters of trees are made from.
+MAX_SUM_ENTRIES = 1 << 24
+SUMS_AT_ONCE = 2
+
 # Files of a control group: its limit, its use, and the field of memory.stat with cached files.
 _GROUP_FILES = ("memory.max", "memory.current", "inactive_file")
 _OLD_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -71,7 +76,10 @@ def estimate(shape: Shape) -> dict[str, int]:
     trees = held_trees + 8 * shape.trees_at_once * shape.together
     encoder = shape.text_encoder + shape.text_training
     # Trees are fitted before the embedding or beside it.
-    beside = trees if shape.parts_at_once else held_trees
+    beside = held_trees
+    if shape.parts_at_once:
+        sums = 8 * SUMS_AT_ONCE * min(MAX_SUM_ENTRIES, shape.c * shape.d)
+        beside = trees + sums
     largest_stage = max(trees, beside + embedding, beside + decoder, held_trees + encoder)
     total = LIBRARY_BYTES + data + shape.lists + largest_stage
     return {
