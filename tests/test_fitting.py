@@ -19,11 +19,11 @@ from rembrandt.blend import Blend
 from rembrandt.candidates import LIST_LENGTH
 from rembrandt.data.convert import convert
 from rembrandt.data.ordering import row_hashes
-from rembrandt.data.rows import as_rows
+from rembrandt.data.rows import MemoryRows, as_rows
 from rembrandt.declarations import PART_NAMES, ModelSettings
 from rembrandt.engines.backend import backend_for
 from rembrandt.errors import MemoryEstimateError
-from rembrandt.fitting import Learned, check_memory, fit_model
+from rembrandt.fitting import Learned, check_memory, fit_model, fit_together, independent_parts
 from rembrandt.metrics import calibration_error, precision_at_k, reliability
 from rembrandt.metrics.hits import hits
 from rembrandt.parts.embedding.decoders.logistic import stopping_rows
@@ -48,6 +48,13 @@ def settings_of(data, *names, **changes):
 
 def texts(seed=0, n=400):
     return examples(*words(n, 30, 150, seed))
+
+
+class StoredRowsOfNothing(MemoryRows):
+    """Rows of which none are in memory."""
+
+    def resident(self):
+        return 0, 0
 
 
 def first_is_right(model, data):
@@ -245,6 +252,82 @@ class TestCalibration:
             return f1_score(truth, predicted, average="micro")
 
         assert f1(model.threshold) > 0.95 * max(map(f1, np.linspace(0.1, 0.9, 9)))
+
+
+class TestTogether:
+    """Parts that are fitted at the same time."""
+
+    def digests(self, model):
+        arrays = {}
+        for name, part in model.parts.items():
+            arrays |= {f"{name} {array}": values for array, values in part.arrays()[0].items()}
+        return arrays
+
+    def test_the_number_of_threads_and_of_parts_at_a_time_changes_nothing(self, monkeypatch):
+        data = texts()
+        settings = settings_of(data, *PART_NAMES, kernel="gaussian", n_random_features=50)
+        models = []
+        for n_threads in "135":
+            monkeypatch.setenv("REMBRANDT_NUM_THREADS", n_threads)
+            models.append(fit_model(data, settings))
+        first, *others = models
+        for other in others:
+            assert list(other.parts) == list(PART_NAMES)
+            arrays = self.digests(other)
+            assert arrays.keys() == self.digests(first).keys()
+            for name, values in self.digests(first).items():
+                assert_array_equal(arrays[name], values, strict=True)
+
+    def test_those_that_learn_from_others_wait_for_them(self):
+        data = texts()
+        together = settings_of(data, *PART_NAMES)
+        assert independent_parts(data, together) == list(PART_NAMES)
+        waits = settings_of(data, *PART_NAMES, decoder="candidates", kernel=None)
+        assert independent_parts(data, waits) == ["trees", "centroids"]
+        alone = settings_of(data, "embedding", decoder="ridge")
+        assert independent_parts(data, alone) == ["embedding"]
+
+    def test_there_is_one_of_each_kind(self):
+        data = texts()
+        vectors = np.random.default_rng(0).standard_normal((data.n, 5)).astype(np.float32)
+        data = replace(data, vectors=(as_rows(vectors),))
+        settings = settings_of(data, "trees", "embedding")
+        assert tuple(settings.parts) == ("trees", "embedding", "vectors")
+        assert independent_parts(data, settings) == ["trees", "embedding"]
+
+    def test_rows_on_disk_are_read_by_one_part_at_a_time(self, tmp_path):
+        X, y = words(200, 10, 50)
+        data = examples(X, y)
+        settings = settings_of(data, "trees", "embedding")
+        assert len(independent_parts(data, settings)) == 2
+        on_disk = replace(data, X=StoredRowsOfNothing(data.X[:]))
+        assert independent_parts(on_disk, settings) == []
+
+    def test_with_little_memory_they_are_fitted_one_after_the_other(self, monkeypatch):
+        monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
+        data = texts()
+        settings = settings_of(data, *PART_NAMES)
+        names = []
+
+        def fit(name, earlier, report):
+            names.append(name)
+            return name
+
+        assert fit_together(data, settings, fit) == {name: name for name in PART_NAMES}
+        assert sorted(names) == sorted(PART_NAMES)
+        much = check_memory(data, settings)
+        monkeypatch.setattr(memory, "available", lambda: much - 1)
+        assert fit_together(data, settings, fit) == {}
+        assert check_memory(data, settings) < much
+
+    def test_where_memory_runs_out_nothing_is_kept(self, monkeypatch):
+        monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
+
+        def fit(name, earlier, report):
+            raise MemoryError("no room")
+
+        data = texts()
+        assert fit_together(data, settings_of(data, *PART_NAMES), fit) == {}
 
 
 class TestMemory:

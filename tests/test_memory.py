@@ -65,6 +65,17 @@ def test_the_total_is_the_data_and_the_largest_stage():
     )
 
 
+def test_parts_that_are_fitted_at_the_same_time_count_together():
+    shape = replace(SMALL, together=10**5, n_trees=3, trees_at_once=2)
+    one_by_one = estimate(shape)
+    at_once = estimate(replace(shape, parts_at_once=True))
+    largest = max(one_by_one["embedding"], one_by_one["decoder"])
+    sums = 8 * 2 * shape.c * shape.d
+    stages = at_once["trees"] + sums + largest
+    assert at_once["total"] == memory.LIBRARY_BYTES + at_once["data"] + stages
+    assert at_once["total"] > one_by_one["total"]
+
+
 @pytest.mark.parametrize("part", ["n", "d", "c", "nonzeros", "k", "width", "mapped"])
 @pytest.mark.parametrize("decoder", DECODERS)
 def test_more_of_anything_never_needs_less(part, decoder):

@@ -1,7 +1,7 @@
 """From examples and complete settings to a model: fit each part, and join them by a blend."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,8 +11,10 @@ from rembrandt.data.content import content_sum
 from rembrandt.data.examples import Examples
 from rembrandt.declarations import ModelSettings
 from rembrandt.engines.backend import CPU, Backend
+from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg import Array
-from rembrandt.memory import Shape
+from rembrandt.linalg.threads import n_threads, side_by_side
+from rembrandt.memory import Shape, estimate
 from rembrandt.model.facts import Facts
 from rembrandt.model.model import Model
 from rembrandt.parts.protocol import NO_PARTS, Fitting, Part, Shared
@@ -44,11 +46,18 @@ def fit_model(
 ) -> Model:
     """Fit the model that ``settings`` describe."""
     memory_estimate = check_memory(data, settings, backend)
-    parts: dict[str, Part] = {}
+
+    def fit(name: str, earlier: Mapping[str, Part], report: Report) -> Part:
+        begun = learned.begun.get(name)
+        return fit_part(name, data, settings, backend, report, checkpoints, earlier, begun)
+
+    fitted: dict[str, Part] = {}
+    if checkpoints is NO_CHECKPOINTS:  # which are of one stage after the other
+        fitted = fit_together(data, settings, fit, backend, report)
     for name in settings.parts:
-        parts[name] = fit_part(
-            name, data, settings, backend, report, checkpoints, parts, learned.begun.get(name)
-        )
+        if name not in fitted:
+            fitted[name] = fit(name, fitted, report)
+    parts = {name: fitted[name] for name in settings.parts}
     blend = learned.blend or Blend.fixed(parts, competing=data.multiclass)
     return Model(
         classes=data.classes,
@@ -61,6 +70,52 @@ def fit_model(
         facts=Facts(__version__, memory_estimate, content=content_sum(data)),
         threshold=learned.threshold,
     )
+
+
+def fit_together(
+    data: Examples,
+    settings: ModelSettings,
+    fit: Callable[[str, Mapping[str, Part], Report], Part],
+    backend: Backend = CPU,
+    report: Report = silent,
+) -> dict[str, Part]:
+    """Fit parts that need no others at the same time, each by ``fit(name, NO_PARTS, report)``.
+
+    What one part cannot share among the cores is done beside the others. Return no parts where they
+    are to be fitted one after the other: on one core, with little memory, or with rows on disk.
+    """
+    names = independent_parts(data, settings, backend)
+    has_room = _shape(data, settings, backend).parts_at_once
+    if len(names) < 2 or not has_room or n_threads() == 1:
+        return {}
+
+    def fit_alone(name: str, report: Report) -> Part:
+        return fit(name, NO_PARTS, report)
+
+    try:
+        parts = side_by_side(fit_alone, names, report, own_pools=True)
+    except (MemoryEstimateError, MemoryError):
+        return {}  # there may be enough for one at a time, or the error is raised again
+    return dict(zip(names, parts, strict=True))
+
+
+def independent_parts(data: Examples, settings: ModelSettings, backend: Backend = CPU) -> list[str]:
+    """Return the parts that may be fitted at the same time: at most one of each kind, as the
+    estimate of memory has one.
+    """
+    names: list[str] = []
+    if not backend.on_host:
+        return names
+    views: set[str] = set()
+    for name, spec in settings.parts.items():
+        kind = KINDS[spec.kind]
+        n_in_memory, _ = data.view(spec.view).X.resident()
+        is_alone = name == spec.kind and kind.shares_cores and n_in_memory == data.n
+        uses_others = kind.learns_from_earlier(spec.settings) and spec.view in views
+        if is_alone and not uses_others:
+            names.append(name)
+        views.add(spec.view)
+    return names
 
 
 def fit_part(
@@ -99,6 +154,15 @@ def fit_part(
 
 def check_memory(data: Examples, settings: ModelSettings, backend: Backend = CPU) -> int:
     """Estimate the memory of a fit in bytes; refuse one that would not fit before it begins."""
+    shape = _shape(data, settings, backend)
+    # Settings may be numbers of NumPy, which are no JSON.
+    return int(backend.check_memory(shape, independent=not data.multiclass))
+
+
+def _shape(data: Examples, settings: ModelSettings, backend: Backend) -> Shape:
+    """Return the sizes that memory is estimated from; parts are fitted at the same time where there
+    is memory for that.
+    """
     n_rows, n_entries = data.X.resident()
     for block in data.vectors:
         n_entries += block.resident()[1]
@@ -111,5 +175,10 @@ def check_memory(data: Examples, settings: ModelSettings, backend: Backend = CPU
     )
     for spec in settings.parts.values():
         shape = KINDS[spec.kind].shape(shape, spec.settings, data.view(spec.view))
-    # Settings may be numbers of NumPy, which are no JSON.
-    return int(backend.check_memory(shape, independent=not data.multiclass))
+    if len(independent_parts(data, settings, backend)) < 2:
+        return shape
+    at_once = replace(shape, parts_at_once=True)
+    has_room = estimate(at_once)["total"] <= backend.available()
+    if not has_room:
+        return shape
+    return at_once

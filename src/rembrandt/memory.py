@@ -27,6 +27,11 @@ FLOAT64_ROWS = 1 << 16
 # Rows that are mapped at a time for the statistics of a ridge decoder.
 MAPPED_BLOCK_ROWS = 1 << 13
 
+# Entries of the sums of the examples of all labels, at most, and of how many sums there are at the
+# same time: those of the centroids, and those that the clusters of trees are made from.
+MAX_SUM_ENTRIES = 1 << 24
+SUMS_AT_ONCE = 2
+
 # Files of a control group: its limit, its use, and the field of memory.stat with cached files.
 _GROUP_FILES = ("memory.max", "memory.current", "inactive_file")
 _OLD_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -55,12 +60,13 @@ class Shape:
     text_encoder: int = 0  # bytes of a text encoder, and of the vectors of all texts
     text_training: int = 0  # bytes of its training in this process
     text_training_on_device: int = 0  # and of the same on a GPU
+    parts_at_once: bool = False  # whether trees and embedding are fitted at the same time
 
 
 def estimate(shape: Shape) -> dict[str, int]:
     """Return the bytes of each part, and in total.
 
-    The stages follow each other, so the largest of them counts.
+    Stages that follow each other count with the largest of them.
     """
     data = 2 * (4 + shape.itemsize) * shape.nonzeros  # both matrices, by rows and by columns
     embedding = _embedding_bytes(shape)
@@ -69,7 +75,12 @@ def estimate(shape: Shape) -> dict[str, int]:
     # Those of the last trees also as they are fitted.
     trees = held_trees + 8 * shape.trees_at_once * shape.together
     encoder = shape.text_encoder + shape.text_training
-    largest_stage = max(trees, held_trees + embedding, held_trees + decoder, held_trees + encoder)
+    # Trees are fitted before the embedding or beside it.
+    beside = held_trees
+    if shape.parts_at_once:
+        sums = 8 * SUMS_AT_ONCE * min(MAX_SUM_ENTRIES, shape.c * shape.d)
+        beside = trees + sums
+    largest_stage = max(trees, beside + embedding, beside + decoder, held_trees + encoder)
     total = LIBRARY_BYTES + data + shape.lists + largest_stage
     return {
         "data": data,

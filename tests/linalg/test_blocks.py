@@ -76,3 +76,34 @@ def test_what_overflowed_is_refused():
     for value in (np.inf, np.nan):
         with pytest.raises(DataError, match="too large for floating point"):
             blocks.eigh(np.full((2, 2), value))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_are_scaled_and_blocks_converted(monkeypatch, order):
+    monkeypatch.setattr(blocks, "CONVERTED_ENTRIES", 20)
+    A = np.asarray(block(5, 10), order=order)
+    factors = block(5, 1, seed=1)
+    assert_array_equal(blocks.scaled_rows(A, factors), factors * A, strict=True)
+    converted = blocks.converted(A, np.float64)
+    assert_array_equal(converted, A.astype(np.float64), strict=True)
+    assert converted.flags == A.astype(np.float64).flags  # products round as in this order
+    part = np.zeros((5, 12), dtype=np.float32)
+    blocks.converted(converted, np.float32, out=part[:, 1:11])
+    assert_array_equal(part[:, 1:11], A)
+    assert not part[:, [0, 11]].any()
+    expected = factors * A
+    assert blocks.scaled_rows(A, factors, out=A) is A
+    assert_array_equal(A, expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_pieces_are_next_to_each_other_in_memory(monkeypatch, order):
+    monkeypatch.setattr(blocks, "CONVERTED_ENTRIES", 20)
+    A = np.zeros((7, 9), order=order)
+    pieces = blocks._pieces_in_memory(A)
+    assert len(pieces) == (4 if order == "C" else 5)
+    for number, piece in enumerate(pieces, 1):
+        A[piece] += number
+    in_memory = A.ravel(order="K")
+    assert (in_memory > 0).all()
+    assert (np.diff(in_memory) >= 0).all()

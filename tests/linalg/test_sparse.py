@@ -18,6 +18,7 @@ from rembrandt.linalg.sparse import (
     normalize_rows,
     row_sums_of_squares,
     scale_rows,
+    sort_rows,
 )
 
 from .strategies import DTYPES, assert_product, csr_matrices
@@ -172,3 +173,22 @@ def test_a_row_is_normalized_whatever_the_size_of_the_others(exponents):
     assert_allclose(
         row_sums_of_squares(sparse.csr_array(rows)), row_sums_of_squares(rows), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("index_type", [np.int32, np.int64])
+def test_rows_are_sorted_in_place(monkeypatch, index_type):
+    monkeypatch.setattr(module, "SORTED_ROWS", 3)
+    sorted_rows = sparse.random_array((10, 40), density=0.3, rng=np.random.default_rng(0)).tocsr()
+    rows = np.repeat(np.arange(10), np.diff(sorted_rows.indptr))
+    order = np.lexsort((np.random.default_rng(1).random(len(rows)), rows))
+    indptr = sorted_rows.indptr.astype(np.int64)
+    A = sparse.csr_array(sorted_rows.shape)
+    A.data = sorted_rows.data[order]
+    A.indices = sorted_rows.indices[order].astype(index_type)
+    A.indptr = indptr
+    assert not np.array_equal(A.indices, sorted_rows.indices)
+    sort_rows(A)
+    assert A.has_sorted_indices
+    assert A.indices.dtype == index_type
+    assert_array_equal(A.indices, sorted_rows.indices)
+    assert_array_equal(A.data, sorted_rows.data)

@@ -8,7 +8,14 @@ import pytest
 import scipy.linalg  # noqa: F401  so that BLAS is loaded before it is counted
 from threadpoolctl import threadpool_info
 
-from rembrandt.linalg.threads import at_most, cpu_count, for_each, n_threads, side_by_side
+from rembrandt.linalg.threads import (
+    at_most,
+    cpu_count,
+    for_each,
+    n_threads,
+    own_threads,
+    side_by_side,
+)
 
 
 def blas() -> set[int]:
@@ -61,7 +68,8 @@ class TestSideBySide:
         else:
             assert reports[-1] == ("stage", 12, 30)
 
-    def test_if_one_fails_the_others_end(self, some_threads):
+    @pytest.mark.parametrize("ends_at", ["report", "for_each"])
+    def test_if_one_fails_the_others_end(self, some_threads, ends_at):
         begun = threading.Event()
         ended = threading.Event()
 
@@ -72,7 +80,10 @@ class TestSideBySide:
             begun.set()
             try:
                 while True:
-                    report("stage", 1, None)
+                    if ends_at == "report":
+                        report("stage", 1, None)
+                    else:
+                        for_each(lambda: None, [(), ()])
                     time.sleep(0.001)
             finally:
                 ended.set()
@@ -84,6 +95,67 @@ class TestSideBySide:
 
     def test_of_nothing(self, some_threads):
         assert side_by_side(lambda item, report: item, []) == []
+
+    def test_totals_of_different_stages_are_their_own(self, monkeypatch):
+        monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
+        reports = []
+
+        def work(item, report):
+            report(f"stage {item}", item, 10 * item)
+            report("both", 1, None if item == 1 else 5)
+
+        side_by_side(work, [1, 2], lambda *values: reports.append(values))
+        assert ("stage 1", 1, 10) in reports
+        assert ("stage 2", 2, 20) in reports
+        assert reports[-1] == ("both", 2, None)
+
+    @pytest.mark.parametrize("own_pools", [False, True])
+    def test_with_pools_of_their_own_short_calls_do_not_wait_for_long_ones(
+        self, monkeypatch, own_pools
+    ):
+        monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
+        are_waiting = threading.Barrier(3)
+        is_done = threading.Event()
+        waited = []
+
+        def wait():
+            are_waiting.wait(10)
+            waited.append(is_done.wait(10 if own_pools else 0.1))
+
+        def work(item, report):
+            if item == "long":
+                for_each(wait, [(), ()])
+                return
+            are_waiting.wait(10)  # both threads of the other pool are taken
+            for_each(lambda: None, [(), ()])
+            is_done.set()
+
+        side_by_side(work, ["long", "short"], own_pools=own_pools)
+        assert waited == [own_pools, own_pools]
+
+
+def test_calls_within_calls_do_not_wait_for_themselves(monkeypatch):
+    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
+    results = []
+
+    def outer(number):
+        for_each(lambda inner: results.append((number, inner)), [(0,), (1,), (2,)])
+
+    for_each(outer, [(number,) for number in range(4)])
+    assert sorted(results) == [(number, inner) for number in range(4) for inner in range(3)]
+
+
+def test_blas_has_its_threads_again_when_nobody_wants_one():
+    before = blas()
+    first, second = own_threads(), own_threads()
+    with at_most(n_threads()):
+        first.__enter__()
+        second.__enter__()
+        assert blas() == {1}
+        first.__exit__(None, None, None)
+        assert blas() == {1}
+        second.__exit__(None, None, None)
+    assert blas() == before
 
 
 def test_after_an_error_calls_that_have_not_begun_are_dropped(monkeypatch):

@@ -30,7 +30,7 @@ from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg import Array, Indices
-from rembrandt.linalg.blocks import Block, as_numpy, spans
+from rembrandt.linalg.blocks import Block, as_numpy, converted, spans
 from rembrandt.linalg.sparse import append_constant, matmul, project, scale_rows, unit_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
@@ -110,6 +110,10 @@ class Backend:
         """``Yᵀ U``."""
         return Transposed.of(Y) @ U
 
+    def add_times_t(self, out: Block, Y: sparse.csr_array, U: Block) -> None:
+        """``out += Yᵀ U``."""
+        Transposed.of(Y).add_to(out, U)
+
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
         """Cut rows into blocks to map at a time, each row to ``width`` features."""
         return spans(n, MAPPED_BLOCK_ROWS)
@@ -169,13 +173,13 @@ class Backend:
             Phi = H[rows]
             if fourier is not None:
                 Phi = fourier(Phi)
-            Phi64 = xp.astype(Phi, xp.float64)
+            Phi64 = converted(Phi, xp.float64)
             sums += backend_weights[rows] @ Phi64
             Phi64 *= xp.sqrt(backend_weights[rows])[:, None]
             gram += Phi64.T @ Phi64
             if Y is not None:
                 weighted_labels = scale_rows(Y[rows], host_weights[rows])
-                cross += self.times_t(weighted_labels, Phi)
+                self.add_times_t(cross, weighted_labels, Phi)
         report("ridge decoder", n, n)
         label_sums = np.zeros(0)
         if Y is not None:

@@ -16,7 +16,7 @@ from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.hinge import Pool, compact_pool, squared_hinge
 from rembrandt.linalg.hinge_panels import PANEL_LABELS, squared_hinge_panels
-from rembrandt.linalg.sparse import as_csr, short_indices, unit_rows
+from rembrandt.linalg.sparse import as_csr, short_indices, sort_rows, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each
 from rembrandt.progress import Report, silent
 
@@ -273,7 +273,7 @@ class Nodes:
             # SciPy would copy the features to match wider row starts.
             indptr = starts.astype(np.int32)
         weights = sparse.csr_array((values, features, indptr), shape=(self.size, n_features))
-        weights.sort_indices()
+        sort_rows(weights)
         weights.indices = weights.indices.astype(np.int32, copy=False)
         weights.indptr = starts
         return weights, bias

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from array_api_compat import array_namespace
 
 from rembrandt.features.fourier import FourierMap
-from rembrandt.linalg.blocks import Block, spans
+from rembrandt.linalg.blocks import Block, converted, spans
 from rembrandt.linalg.ridge import CholeskyRidge
 
 # Labels solved for at a time: bounds the blocks in float64.
@@ -105,10 +105,10 @@ class RidgeStatistics:
         weights = xp.empty((D, c), dtype=dtype, device=device)
         bias = xp.empty((c,), dtype=dtype, device=device)
         for labels in spans(c, LABEL_BLOCK):
-            cross = xp.astype(self.cross[labels].T, xp.float64)
-            weights[:, labels] = xp.astype(factor.solve(cross), dtype)
+            cross = converted(self.cross[labels].T, xp.float64)
+            converted(factor.solve(cross), dtype, out=weights[:, labels])
             # From the rounded weights, so that the mean row still gets the mean label.
-            at_mean = self.mean @ xp.astype(weights[:, labels], xp.float64)
+            at_mean = self.mean @ converted(weights[:, labels], xp.float64)
             bias[labels] = xp.astype(self.label_mean[labels] - at_mean, dtype)
         return weights, bias
 

@@ -105,6 +105,9 @@ class TorchBackend(Backend):
     def times_t(self, Y: sparse.csr_array, U: Tensor) -> Tensor:
         return Csr.of(as_csr(Y), U.device, U.dtype).T @ U
 
+    def add_times_t(self, out: Tensor, Y: sparse.csr_array, U: Tensor) -> None:
+        out += self.times_t(Y, U)
+
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
         affordable_rows = MAPPED_BLOCK_BYTES // (8 * max(1, width))
         return spans(n, max(MIN_MAPPED_BLOCK_ROWS, affordable_rows))

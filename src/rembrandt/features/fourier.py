@@ -17,11 +17,12 @@ from array_api_compat import array_namespace
 
 from rembrandt.errors import SettingsError
 from rembrandt.linalg import Floats
-from rembrandt.linalg.blocks import Block, as_numpy, column_dots
+from rembrandt.linalg.blocks import Block, as_numpy, column_dots, for_each_span
 
 Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
 KERNELS: tuple[Kernel, ...] = ("gaussian", "laplacian", "matern3", "matern5")
 _MAX_ORTHOGONAL_INPUTS = 4096  # with more, random directions are nearly orthogonal anyway
+MAPPED_ROWS = 128  # that one thread maps
 _N_DISTANCES = 4096  # pairs of examples whose median distance is taken
 
 
@@ -46,9 +47,20 @@ class FourierMap:
 
     def __call__(self, H: Block, product: Callable[[Block, Block], Block] = matmul) -> Block:
         """Return the features of rows; ``product`` multiplies them by the frequencies."""
-        xp = array_namespace(H)
-        cosines = xp.cos(product(H, self.frequencies) + self.offsets)
-        return xp.concat([cosines, self.linear * H], axis=1)
+        products = product(H, self.frequencies)
+        if not isinstance(products, np.ndarray):
+            xp = array_namespace(H)
+            return xp.concat([xp.cos(products + self.offsets), self.linear * H], axis=1)
+        n_cosines = products.shape[1]
+        features = np.empty((len(H), self.size), dtype=products.dtype)
+
+        def fill(rows: slice) -> None:
+            products[rows] += self.offsets
+            np.cos(products[rows], out=features[rows, :n_cosines])
+            np.multiply(self.linear, H[rows], out=features[rows, n_cosines:])
+
+        for_each_span(fill, len(H), MAPPED_ROWS)
+        return features
 
 
 def draw(

@@ -21,6 +21,9 @@ FLOAT64_BLOCK_ROWS = 65_536
 # Rows whose columns one thread sums: enough pieces for all threads.
 COLUMN_SUM_ROWS = 16_384
 
+# Entries that one thread scales or converts at a time.
+CONVERTED_ENTRIES = 1 << 18
+
 # Entries of a block that fit in the cache of a core.
 CORE_CACHE_ENTRIES = 1 << 18
 
@@ -109,6 +112,51 @@ def fused(*blocks: Block) -> Any:
     if not triton_columns.usable(*blocks):
         return None
     return triton_columns
+
+
+def scaled_rows(A: Block, factors: Block, out: Block | None = None) -> Block:
+    """``factors * A`` with a factor for each row, a column; ``out`` may be ``A``."""
+    if not isinstance(A, np.ndarray):
+        return factors * A
+    result = np.empty_like(A) if out is None else out
+
+    def scale(rows: slice, columns: slice) -> None:
+        np.multiply(factors[rows], A[rows, columns], out=result[rows, columns])
+
+    for_each(scale, _pieces_in_memory(result))
+    return result
+
+
+def converted(A: Block, dtype: Any, out: Block | None = None) -> Block:
+    """Return ``A`` in another precision, in the same order in memory or in ``out``."""
+    if not isinstance(A, np.ndarray):
+        xp = array_namespace(A)
+        if out is None:
+            return xp.astype(A, dtype)
+        out[...] = xp.astype(A, dtype)
+        return out
+    result = np.empty_like(A, dtype=dtype) if out is None else out
+
+    def convert(rows: slice, columns: slice) -> None:
+        result[rows, columns] = A[rows, columns]
+
+    for_each(convert, _pieces_in_memory(result))
+    return result
+
+
+def _pieces_in_memory(A: NDArray[Any]) -> list[tuple[slice, slice]]:
+    """Cut an array into rows or columns that are next to each other in memory.
+
+    The system fills a page of new memory when it is first written. Pieces that share all their
+    pages would leave that to the thread that comes first.
+    """
+    n_rows, n_columns = A.shape
+    row_step, column_step = A.strides
+    if row_step >= column_step:
+        rows_of_piece = max(1, CONVERTED_ENTRIES // max(1, n_columns))
+        return [(rows, slice(None)) for rows in spans(n_rows, rows_of_piece)]
+    columns_of_piece = max(1, CONVERTED_ENTRIES // max(1, n_rows))
+    return [(slice(None), columns) for columns in spans(n_columns, columns_of_piece)]
 
 
 def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:

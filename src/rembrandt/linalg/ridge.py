@@ -24,6 +24,7 @@ from rembrandt.linalg.blocks import (
     fused,
     inverse_of_lower,
     plus_product,
+    scaled_rows,
     spans,
 )
 from rembrandt.linalg.eigen import randomized_eigh
@@ -125,7 +126,7 @@ class CholeskyRidge(_Solver):
     def solve(self, B: Block) -> Block:
         """Return ``(G + λI)⁻¹ B`` in the precision of ``B``, and record its error."""
         xp = array_namespace(B)
-        B64 = xp.astype(B, xp.float64)
+        B64 = xp.astype(B, xp.float64, copy=False)
         Z64 = self._solved(B64)
         step = max(1, B.shape[1] // MEASURED_COLUMNS)
         measured_B = B64[:, ::step]
@@ -134,17 +135,17 @@ class CholeskyRidge(_Solver):
         squared_errors = column_dots(R, self._solved(R))
         squared_norms = column_dots(measured_B, measured_Z)
         self._note(squared_errors, squared_norms)
-        return xp.astype(Z64, B.dtype)
+        return xp.astype(Z64, B.dtype, copy=False)
 
     def _solved(self, B: Block) -> Block:
         """``(G + λI)⁻¹ B`` in float64."""
-        scaled_B = self.scale * B
+        scaled_B = scaled_rows(B, self.scale)
         if isinstance(B, np.ndarray):
-            scaled_Z = cho_solve(self.factor, scaled_B, check_finite=False)
+            scaled_Z = cho_solve(self.factor, scaled_B, overwrite_b=True, check_finite=False)
         else:
             xp = array_namespace(B)
             scaled_Z = xp.cholesky_solve(scaled_B, self.factor)
-        return self.scale * scaled_Z
+        return scaled_rows(scaled_Z, self.scale, out=scaled_Z)
 
 
 def _cholesky(A: Block) -> Any:

@@ -3,9 +3,10 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from functools import cache, lru_cache
-from threading import Lock
+from threading import Lock, local
 from typing import Any, TypeVar
 
 import joblib
@@ -15,6 +16,15 @@ from rembrandt.progress import Report, silent
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+# What is computed side by side with the work of this thread.
+_group: ContextVar["SharedReports | None"] = ContextVar("group", default=None)
+# Whether this thread belongs to a pool.
+_here = local()
+# Pools of threads that are kept: one for each number of threads and lane.
+MAX_POOLS = 32
+# Which pool `for_each` uses: pieces of long work that are computed side by side have their own.
+_lane: ContextVar[int] = ContextVar("lane", default=0)
 
 
 @cache
@@ -48,20 +58,53 @@ def at_most(n: int) -> Iterator[None]:
             os.environ["REMBRANDT_NUM_THREADS"] = before
 
 
-@lru_cache(maxsize=4)
-def _pool(_pid: int, size: int) -> ThreadPoolExecutor:
+@lru_cache(maxsize=MAX_POOLS)
+def _pool(_pid: int, size: int, _lane_number: int) -> ThreadPoolExecutor:
     """Return a pool of threads for this process: threads do not survive a fork."""
-    return ThreadPoolExecutor(size, thread_name_prefix="rembrandt")
+    return ThreadPoolExecutor(size, thread_name_prefix="rembrandt", initializer=_begin_thread)
 
 
-def own_threads() -> AbstractContextManager[Any]:
+def _begin_thread() -> None:
+    _here.is_of_pool = True
+
+
+class _SingleThreaded:
+    """Limits BLAS to one thread while anybody wants that: the limit is one of the process."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_users = 0
+        self._limiter: Any = None
+
+    def begin(self) -> None:
+        with self._lock:
+            if self._n_users == 0:
+                self._limiter = _libraries().limit(limits=1, user_api="blas")
+            self._n_users += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if self._n_users == 0:
+                self._limiter.restore_original_limits()
+
+
+_single_threaded = _SingleThreaded()
+
+
+@contextmanager
+def own_threads() -> Iterator[None]:
     """Run BLAS on one thread.
 
     This is for small products and factorisations, and for work that our own threads share. On a
     busy machine a product of half a millisecond on two BLAS threads may wait a time slice for the
     slower one.
     """
-    return _libraries().limit(limits=1, user_api="blas")
+    _single_threaded.begin()
+    try:
+        yield
+    finally:
+        _single_threaded.end()
 
 
 @lru_cache(maxsize=1)
@@ -78,14 +121,19 @@ def for_each(
     """Call ``work(*a)`` for every ``a`` of ``arguments`` in parallel.
 
     The first exception is raised, and calls that have not begun are dropped. ``small`` work is done
-    by this thread: handing it to others takes longer.
+    by this thread: handing it to others takes longer. So are calls within such a call, which
+    might wait for each other.
     """
+    group = _group.get()
+    if group is not None and group.is_stopped:
+        raise Interrupted
     calls = list(arguments)
-    if small or len(calls) == 1 or n_threads() == 1:
+    is_nested = getattr(_here, "is_of_pool", False)
+    if small or is_nested or len(calls) == 1 or n_threads() == 1:
         for call in calls:
             work(*call)
         return
-    pool = _pool(os.getpid(), n_threads())
+    pool = _pool(os.getpid(), n_threads(), _lane.get())
     futures = [pool.submit(work, *call) for call in calls]
     try:
         for future in futures:
@@ -101,20 +149,32 @@ class Interrupted(Exception):
 
 
 def side_by_side(
-    work: Callable[[T, Report], R], items: Sequence[T], report: Report = silent
+    work: Callable[[T, Report], R],
+    items: Sequence[T],
+    report: Report = silent,
+    own_pools: bool = False,
 ) -> list[R]:
     """Return ``work(item, report)`` of every item, each computed by a thread of its own.
 
     For few pieces of long work that call `for_each`: while one does what cannot be shared, the
     threads of `for_each` work for the others. What they report of a stage is added up. If one of
-    them fails, or this thread is interrupted, the others end at their next report.
+    them fails, or this thread is interrupted, the others end at their next report or `for_each`.
+
+    With ``own_pools`` each has threads of its own in `for_each`, so that many short calls of one do
+    not wait for a few long ones of another; the system divides the cores among them.
     """
     if len(items) < 2 or n_threads() == 1:
         return [work(item, report) for item in items]
-    reports = SharedReports(report, len(items))
+    reports = SharedReports(report)
     pool = ThreadPoolExecutor(len(items), thread_name_prefix="rembrandt-side")
     try:
-        futures = [pool.submit(work, item, reports.of(number)) for number, item in enumerate(items)]
+        futures = []
+        for number, item in enumerate(items):
+            context = copy_context()
+            context.run(_group.set, reports)
+            if own_pools:
+                context.run(_lane.set, number + 1)
+            futures.append(pool.submit(context.run, work, item, reports.of(number)))
         ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
         for future in ended:
             future.result()  # raises what ended it
@@ -129,31 +189,36 @@ def side_by_side(
 class SharedReports:
     """Adds up what several threads report of the same stages."""
 
-    def __init__(self, report: Report, n_threads: int) -> None:
+    def __init__(self, report: Report) -> None:
         self._report = report
-        self._n_threads = n_threads
         self._done: dict[str, dict[int, int]] = {}
+        self._totals: dict[str, dict[int, int | None]] = {}
         self._lock = Lock()
-        self._is_stopped = False
+        self.is_stopped = False
 
     def of(self, number: int) -> Report:
         """Return what receives the reports of one thread."""
 
         def report(stage: str, done: int, total: int | None) -> None:
             with self._lock:
-                if self._is_stopped:
+                if self.is_stopped:
                     raise Interrupted
                 done_of_threads = self._done.setdefault(stage, {})
                 done_of_threads[number] = done
-                all_done = sum(done_of_threads.values())
-                self._report(stage, all_done, None if total is None else self._n_threads * total)
+                totals = self._totals.setdefault(stage, {})
+                totals[number] = total
+                known_totals = [known for known in totals.values() if known is not None]
+                is_known = len(known_totals) == len(totals)
+                self._report(
+                    stage, sum(done_of_threads.values()), sum(known_totals) if is_known else None
+                )
 
         return report
 
     def stop(self) -> None:
         """End every thread at its next report."""
         with self._lock:
-            self._is_stopped = True
+            self.is_stopped = True
 
 
 class Workspace:

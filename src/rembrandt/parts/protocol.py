@@ -345,6 +345,8 @@ class PartKind(ABC):
     reads_vectors: ClassVar[bool] = False
     # Whether its parts read the texts instead of the features.
     reads_texts: ClassVar[bool] = False
+    # Whether other parts may be fitted at the same time, on the same cores.
+    shares_cores: ClassVar[bool] = True
     # Whether an update learns new labels from new examples alone.
     learns_without_history: ClassVar[bool] = True
 
@@ -381,6 +383,10 @@ class PartKind(ABC):
     @abstractmethod
     def fit(self, data: Examples, settings: Any, fitting: Fitting) -> Part:
         """Fit a part with complete settings."""
+
+    def learns_from_earlier(self, settings: Any) -> bool:
+        """Whether a fit uses parts of the same view that were fitted before."""
+        return False
 
     def uses_stopping_rows(self, settings: Any) -> bool:
         """Whether some held-out rows say when a fit stops; the blend is learned on the others."""

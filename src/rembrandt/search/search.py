@@ -22,7 +22,7 @@ from rembrandt.data.examples import Examples
 from rembrandt.declarations import ModelSettings, as_json
 from rembrandt.engines.backend import CPU, Backend
 from rembrandt.errors import MemoryEstimateError, RembrandtWarning
-from rembrandt.fitting import Learned
+from rembrandt.fitting import Learned, fit_together
 from rembrandt.linalg import Array
 from rembrandt.model.facts import HeldOutMeasures
 from rembrandt.parts.protocol import Part
@@ -39,6 +39,9 @@ from rembrandt.storage.arrays import Arrays, checked, finite
 # P@1 on other training rows of four sets by -0.2, -0.1, 0.2 and 0.5. Learning the blend with these
 # two alone changes it by -0.3, 0.1 and 0.2 on three sets.
 NEARLY_ALL = 0.8
+# The stage in which parts are fitted, and one that counts those that are fitted at the same time.
+FITTING = "fitting without held-out examples"
+PARTS = "parts"
 # Factor on the expected time of a trial.
 TIME_MARGIN = 1.25
 
@@ -220,6 +223,7 @@ class RunningSearch:
     # Seconds that a fit took over those that were counted.
     slowness: dict[str, float] = field(default_factory=dict)
     ended: str = "everything was tried"
+    n_announced: int = -1  # parts that were reported as fitted
 
     def __post_init__(self) -> None:
         self.begun = self.now()
@@ -229,24 +233,32 @@ class RunningSearch:
         """Fit all parts for each split; a part for which there is no memory is left out."""
         n_fits = len(self.trials) * len(self.settings.parts)
         refused: dict[str, Exception] = {}
-        self.fitted = [{} for _ in self.trials]
+        self._announce(0)
+        self.fitted = []
+        for trial in self.trials:
+            self.fitted.append(self._fitted_together(trial))
         for name in list(self.settings.parts):
             start = self.now()
             try:
                 for number, trial in enumerate(self.trials):
-                    done = len(self.fitted[0]) * len(self.trials) + number
-                    self.report("fitting without held-out examples", done, n_fits)
-                    reported = self._reported(name)
+                    if name in self.fitted[number]:
+                        continue
+                    reported = self._reported(name, self.report)
                     tried = self._tried(name, self.settings)
                     part = trial.fit(name, tried, self.fitted[number], reported)
                     self.fitted[number] = self.fitted[number] | {name: part}
+                    self._announce(sum(map(len, self.fitted)))
             except (MemoryEstimateError, MemoryError) as error:
                 refused[name] = error.with_traceback(None)  # whose frames hold what was allocated
                 for parts in self.fitted:
                     parts.pop(name, None)
                 continue
             self._note_speed(name, self.now() - start)
-        self.report("fitting without held-out examples", n_fits, n_fits)
+        self._announce(n_fits)
+        for number, parts in enumerate(self.fitted):
+            self.fitted[number] = {
+                name: parts[name] for name in self.settings.parts if name in parts
+            }
         retrieving = [part for part in self.fitted[0].values() if part.retrieves_labels]
         if not retrieving:
             raise next(iter(refused.values()))
@@ -273,15 +285,44 @@ class RunningSearch:
         spec = settings.parts[name]
         return settings.with_part(name, KINDS[spec.kind].tried(spec.settings))
 
-    def _reported(self, name: str) -> Report:
-        """Return what receives the progress of a fit: nothing for those that are quick."""
+    def _fitted_together(self, trial: Trial) -> dict[str, Part]:
+        """Fit parts at the same time, unless the time that each takes is to be known."""
+        if self.is_timed:
+            return {}
+        n_before = sum(map(len, self.fitted))
+
+        def fit(name: str, earlier: Mapping[str, Part], report: Report) -> Part:
+            def note(_stage: str, _done: int, _total: int | None) -> None:
+                report(PARTS, 0, 1)  # where a fit that is no longer wanted ends
+
+            tried = self._tried(name, self.settings)
+            part = trial.fit(name, tried, earlier, self._reported(name, report, note))
+            report(PARTS, 1, 1)
+            return part
+
+        def hear(stage: str, done: int, total: int | None) -> None:
+            if stage == PARTS:
+                self._announce(n_before + done)
+            else:
+                self.report(stage, done, total)
+
+        return fit_together(trial.fit_data, self.settings, fit, trial.backend, hear)
+
+    def _announce(self, n_fitted: int) -> None:
+        """Report how many parts have been fitted, if that has changed."""
+        if n_fitted > self.n_announced:
+            self.n_announced = n_fitted
+            self.report(FITTING, n_fitted, len(self.trials) * len(self.settings.parts))
+
+    def _reported(self, name: str, report: Report, quick: Report = silent) -> Report:
+        """Return what receives the progress of a fit: ``quick`` of one that does not take long."""
         if not KINDS[self.settings.parts[name].kind].reads_texts:
-            return silent
+            return quick
 
-        def report(stage: str, done: int, total: int | None) -> None:
-            self.report(f"{stage}, without held-out examples", done, total)
+        def report_stage(stage: str, done: int, total: int | None) -> None:
+            report(f"{stage}, without held-out examples", done, total)
 
-        return report
+        return report_stage
 
     def _settle(self) -> None:
         """Take over what the fits have found out about settings that were left open."""

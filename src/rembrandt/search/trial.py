@@ -21,6 +21,7 @@ from rembrandt.engines.backend import CPU, Backend
 from rembrandt.fitting import check_memory, fit_part
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.threads import side_by_side
 from rembrandt.metrics.hits import hits
 from rembrandt.parts.protocol import NO_PARTS, Labels, Part, Shared
 from rembrandt.progress import Report, silent
@@ -93,11 +94,15 @@ class Trial:
         """Return the hits (n × ranks) of the best labels of every part that finds them itself."""
         listing = {name: part for name, part in parts.items() if part.retrieves_labels}
         depth = LIST_LENGTH * len(listing)
-        ranked = {}
-        for name, part in listing.items():
-            labels = self._best_labels(part, views[name], depth)
-            ranked[name] = np.asarray(hits(self.held_out.Y, labels))
-        return ranked
+
+        def hits_of(name: str, _report: Report) -> Array:
+            labels = self._best_labels(listing[name], views[name], depth)
+            return np.asarray(hits(self.held_out.Y, labels))
+
+        if not self.backend.on_host:
+            return {name: hits_of(name, silent) for name in listing}
+        ranked = side_by_side(hits_of, list(listing), own_pools=True)
+        return dict(zip(listing, ranked, strict=True))
 
     def _best_labels(self, part: Part, view: str, k: int) -> Labels:
         rows = self.held_out.rows

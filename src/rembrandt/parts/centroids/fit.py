@@ -9,6 +9,7 @@ from scipy import sparse
 from rembrandt.data.rows import Rows
 from rembrandt.kernels import kernel
 from rembrandt.linalg import Array
+from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.selection import nth_smallest
 from rembrandt.linalg.sparse import (
     as_csr,
@@ -18,6 +19,7 @@ from rembrandt.linalg.sparse import (
     select_entries,
     unit_rows,
 )
+from rembrandt.linalg.threads import for_each
 from rembrandt.progress import Report, silent
 from rembrandt.storage.arrays import as_half
 
@@ -25,6 +27,8 @@ from rembrandt.storage.arrays import as_half
 N_ENTRIES = 100
 # Rows that are added up at a time.
 SUMMED_BLOCK_ROWS = 1 << 15
+# Blocks of labels whose sums are computed at the same time, whatever the number of threads.
+LABEL_BLOCKS = 32
 # Entries of the sums before small ones are dropped.
 MAX_SUM_ENTRIES = 1 << 24
 
@@ -78,18 +82,35 @@ def label_sums(
     """
     n, d = X.shape
     n_labels = Y.shape[1]
-    total: Any = sparse.csr_array((n_labels, d), dtype=np.float32)
+    label_spans = list(spans(n_labels, max(1, -(-n_labels // LABEL_BLOCKS))))
+    totals: list[Any] = []
+    for span in label_spans:
+        totals.append(sparse.csr_array((span.stop - span.start, d), dtype=np.float32))
     n_kept = max(2 * n_entries, MAX_SUM_ENTRIES // (2 * n_labels))
+
+    def add(number: int, by_label: sparse.csr_array, unit: sparse.csr_array) -> None:
+        totals[number] = totals[number] + by_label[label_spans[number]] @ unit
+
+    def prune(number: int) -> None:
+        totals[number] = largest_entries(as_csr(totals[number]), n_kept)
+
+    def sort(number: int) -> None:
+        totals[number] = as_csr(totals[number])
+
+    numbers = [(number,) for number in range(len(totals))]
     for block, rows in X.blocks(SUMMED_BLOCK_ROWS):
         report("centroids", block.start, n)
         labels = Y[block]
         if weights is not None:
             labels = scale_rows(labels, weights[block])
-        total = total + as_csr(labels.T, np.float32) @ unit_rows(rows)
-        if total.nnz > MAX_SUM_ENTRIES:
-            total = largest_entries(as_csr(total), n_kept)
+        by_label = as_csr(labels.T, np.float32)
+        unit = unit_rows(rows)
+        for_each(add, [(number, by_label, unit) for number in range(len(totals))])
+        if sum(total.nnz for total in totals) > MAX_SUM_ENTRIES:
+            for_each(prune, numbers)
     report("centroids", n, n)
-    return as_csr(total)
+    for_each(sort, numbers)
+    return as_csr(sparse.vstack(totals, format="csr"))
 
 
 def largest_entries(A: sparse.csr_array, n_entries: int) -> sparse.csr_array:

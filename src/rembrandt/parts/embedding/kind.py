@@ -181,6 +181,10 @@ class EmbeddingKind(PartKind):
             lists=shape.lists + n_listed,
         )
 
+    def learns_from_earlier(self, settings: EmbeddingSettings) -> bool:
+        """See `PartKind`. Candidates are what other parts list."""
+        return settings.decoder == "candidates"
+
     def fit(self, data: Examples, settings: EmbeddingSettings, fitting: Fitting) -> LabelEmbedding:
         threads: AbstractContextManager[Any] = nullcontext()
         if self.work(settings, data).seconds < SINGLE_THREAD_SECONDS:

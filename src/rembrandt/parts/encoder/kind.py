@@ -47,6 +47,7 @@ class EncoderKind(PartKind):
     part_type = EncoderPart
     presets: ClassVar = PRESETS
     reads_texts = True
+    shares_cores = False
 
     def on_device(self, settings: EncoderSettings, backend: Backend) -> EncoderSettings:
         if settings.training != "auto":

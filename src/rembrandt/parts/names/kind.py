@@ -71,6 +71,10 @@ class NamesKind(PartKind):
         n_entries = 4 * n_words + map_bytes // BYTES_OF_AN_ENTRY
         return replace(shape, nonzeros=shape.nonzeros + n_entries)
 
+    def learns_from_earlier(self, settings: NameSettings) -> bool:
+        """See `PartKind`. Names are compared under the encoder of another part."""
+        return True
+
     def fit(self, data: Examples, settings: NameSettings, fitting: Fitting) -> Names:
         if data.texts is None:
             raise DataError(

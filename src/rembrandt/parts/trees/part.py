@@ -385,8 +385,7 @@ class Trees(Part):
             tree_best[:] = labels
             tree_scores[:] = np.where(labels < 0, np.float32(-np.inf), probabilities)
 
-        for tree in self.trees:
-            tree.prepare_search()
+        for_each(Tree.prepare_search, [(tree,) for tree in self.trees])
         for_each(fill, self._calls(n), small=n < FEW_ROWS)
         return best, scores
 
