@@ -13,7 +13,7 @@ from rembrandt.declarations import ModelSettings
 from rembrandt.engines.backend import CPU, Backend
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg import Array
-from rembrandt.linalg.threads import n_threads, side_by_side
+from rembrandt.linalg.threads import cores_left, n_threads, side_by_side
 from rembrandt.memory import Shape, estimate
 from rembrandt.model.facts import Facts
 from rembrandt.model.model import Model
@@ -93,7 +93,8 @@ def fit_together(
         return fit(name, NO_PARTS, report)
 
     try:
-        parts = side_by_side(fit_alone, names, report, own_pools=True)
+        with cores_left(len(names) - 1):
+            parts = side_by_side(fit_alone, names, report, own_pools=True)
     except (MemoryEstimateError, MemoryError):
         return {}  # there may be enough for one at a time, or the error is raised again
     return dict(zip(names, parts, strict=True))

@@ -107,3 +107,20 @@ def test_pieces_are_next_to_each_other_in_memory(monkeypatch, order):
     in_memory = A.ravel(order="K")
     assert (in_memory > 0).all()
     assert (np.diff(in_memory) >= 0).all()
+
+
+@pytest.mark.parametrize("d", [1, 512, 700, 1300])
+def test_a_gram_matrix_is_added_in_blocks(d, monkeypatch):
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((40, d))
+    before = rng.standard_normal((d, d))
+    results = []
+    for n_threads in ("1", "3"):
+        monkeypatch.setenv("REMBRANDT_NUM_THREADS", n_threads)
+        out = before.copy()
+        blocks.add_gram(out, A)
+        results.append(out)
+    np.testing.assert_allclose(results[0], before + A.T @ A, atol=1e-12)
+    np.testing.assert_array_equal(results[0], results[1])
+    difference = results[0] - before
+    np.testing.assert_allclose(difference, difference.T, atol=1e-12)

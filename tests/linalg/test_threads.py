@@ -172,3 +172,19 @@ def test_after_an_error_calls_that_have_not_begun_are_dropped(monkeypatch):
         for_each(work, [(number,) for number in range(1000)])
     time.sleep(0.1)
     assert len(begun) < 100
+
+
+def blas_threads():
+    libraries = threads._libraries().select(user_api="blas").info()
+    return [library["num_threads"] for library in libraries]
+
+
+def test_blas_leaves_cores_to_others(monkeypatch):
+    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
+    before = blas_threads()
+    with threads.cores_left(1):
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "64")
+    with threads.cores_left(2):
+        assert max(blas_threads()) <= max(before), "it never has more threads than before"

@@ -30,7 +30,7 @@ from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.errors import SettingsError
 from rembrandt.features.fourier import FourierMap
 from rembrandt.linalg import Array, Indices
-from rembrandt.linalg.blocks import Block, as_numpy, converted, spans
+from rembrandt.linalg.blocks import Block, add_gram, as_numpy, converted, spans
 from rembrandt.linalg.sparse import append_constant, matmul, project, scale_rows, unit_rows
 from rembrandt.linalg.transposed import Transposed
 from rembrandt.progress import Report, silent
@@ -114,6 +114,10 @@ class Backend:
         """``out += Yᵀ U``."""
         Transposed.of(Y).add_to(out, U)
 
+    def add_gram(self, out: Block, A: Block) -> None:
+        """``out += Aᵀ A``."""
+        add_gram(out, A)
+
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
         """Cut rows into blocks to map at a time, each row to ``width`` features."""
         return spans(n, MAPPED_BLOCK_ROWS)
@@ -176,7 +180,7 @@ class Backend:
             Phi64 = converted(Phi, xp.float64)
             sums += backend_weights[rows] @ Phi64
             Phi64 *= xp.sqrt(backend_weights[rows])[:, None]
-            gram += Phi64.T @ Phi64
+            self.add_gram(gram, Phi64)
             if Y is not None:
                 weighted_labels = scale_rows(Y[rows], host_weights[rows])
                 self.add_times_t(cross, weighted_labels, Phi)

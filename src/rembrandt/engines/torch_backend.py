@@ -108,6 +108,9 @@ class TorchBackend(Backend):
     def add_times_t(self, out: Tensor, Y: sparse.csr_array, U: Tensor) -> None:
         out += self.times_t(Y, U)
 
+    def add_gram(self, out: Tensor, A: Tensor) -> None:
+        out += A.T @ A
+
     def row_spans(self, n: int, width: int) -> Iterator[slice]:
         affordable_rows = MAPPED_BLOCK_BYTES // (8 * max(1, width))
         return spans(n, max(MIN_MAPPED_BLOCK_ROWS, affordable_rows))

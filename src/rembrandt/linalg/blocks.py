@@ -24,6 +24,9 @@ COLUMN_SUM_ROWS = 16_384
 # Entries that one thread scales or converts at a time.
 CONVERTED_ENTRIES = 1 << 18
 
+# Columns of a block of a Gram matrix: enough for a product at full speed, and for enough blocks.
+GRAM_COLUMNS = 512
+
 # Entries of a block that fit in the cache of a core.
 CORE_CACHE_ENTRIES = 1 << 18
 
@@ -112,6 +115,25 @@ def fused(*blocks: Block) -> Any:
     if not triton_columns.usable(*blocks):
         return None
     return triton_columns
+
+
+def add_gram(out: NDArray[Any], A: NDArray[Any]) -> None:
+    """``out += Aᵀ A``, in blocks of columns that the threads share: the bits do not depend on their
+    number.
+    """
+    columns = list(spans(A.shape[1], GRAM_COLUMNS))
+    pairs = []
+    for number, left in enumerate(columns):
+        pairs += [(left, right) for right in columns[number:]]
+
+    def add(left: slice, right: slice) -> None:
+        block = A[:, left].T @ A[:, right]
+        out[left, right] += block
+        if left != right:
+            out[right, left] += block.T
+
+    with own_threads():
+        for_each(add, pairs)
 
 
 def scaled_rows(A: Block, factors: Block, out: Block | None = None) -> Block:
