@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_info
 
 from rembrandt.linalg.threads import (
     at_most,
+    cores_left,
     cpu_count,
     for_each,
     n_threads,
@@ -174,17 +175,12 @@ def test_after_an_error_calls_that_have_not_begun_are_dropped(monkeypatch):
     assert len(begun) < 100
 
 
-def blas_threads():
-    libraries = threads._libraries().select(user_api="blas").info()
-    return [library["num_threads"] for library in libraries]
-
-
 def test_blas_leaves_cores_to_others(monkeypatch):
     monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
-    before = blas_threads()
-    with threads.cores_left(1):
-        assert set(blas_threads()) == {1}
-    assert blas_threads() == before
+    before = blas()
+    with cores_left(1):
+        assert set(blas()) == {1}
+    assert blas() == before
     monkeypatch.setenv("REMBRANDT_NUM_THREADS", "64")
-    with threads.cores_left(2):
-        assert max(blas_threads()) <= max(before), "it never has more threads than before"
+    with cores_left(2):
+        assert max(blas()) <= max(before), "it never has more threads than before"
