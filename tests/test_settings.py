@@ -54,6 +54,7 @@ SETTINGS_OF_PARTS = [setting for name in PARTS for setting in PART_SETTINGS[name
 # What a kernel that is no longer affordable changes besides itself.
 WITHOUT_KERNEL = {"decoder", "retrieves_labels"}
 FOLLOWING = {
+    "label_features": {"passes"},
     "n_components": {"n_random_features", "kernel", "decoder_ridge", *WITHOUT_KERNEL},
     "method": {"label_power", "row_power"},
     "decoder": {"kernel", "decoder_ridge", "n_random_features"},
@@ -477,7 +478,7 @@ class TestMerging:
                 power=3.0,
                 prune_below=0.1,
                 tolerance=0.2,
-                passes=4,
+                passes="auto",
                 beam=10,
             )
             assert preset_settings("embedding", preset, EmbeddingSettings()) == EmbeddingSettings(

@@ -120,7 +120,7 @@ def test_contributions_to_a_blend_sum_to_the_log_odds(link, pairs, names):
         (np.ones(200, np.float32), rng.integers(0, C, 200), np.arange(201)), shape=(200, C)
     )
     data = examples(rows, Y)
-    settings = TreeSettings(n_trees=2, max_example_node_pairs=pairs).with_defaults()
+    settings = TreeSettings(n_trees=2, max_example_node_pairs=pairs, passes=4).with_defaults()
     parts = {
         "trees": KINDS["trees"].fit(data, settings, Fitting()),
         "centroids": KINDS["centroids"].fit(data, CentroidSettings(), Fitting()),

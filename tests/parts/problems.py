@@ -16,7 +16,7 @@ from rembrandt.parts.trees.settings import TreeSettings
 
 def tree_settings(**changes: Any) -> TreeSettings:
     """Return complete settings of one tree."""
-    settings = {"n_trees": 1, "max_example_node_pairs": 3e7} | changes
+    settings = {"n_trees": 1, "max_example_node_pairs": 3e7, "passes": 4} | changes
     return TreeSettings(**settings).with_defaults()
 
 

@@ -129,7 +129,7 @@ class Texts:
 
 class TestEncoderKind(Texts, KindContract):
     name = "encoder"
-    decided_by_the_fit = frozenset({"epochs", "max_tokens"})
+    decided_by_the_fit = frozenset({"decay_epochs", "epochs", "max_tokens"})
 
     @classmethod
     def forms(cls):

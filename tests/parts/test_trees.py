@@ -25,7 +25,7 @@ from rembrandt.parts.protocol import Fitting, Update
 from rembrandt.parts.trees import fit as fit_module
 from rembrandt.parts.trees import part as trees_module
 from rembrandt.parts.trees.fit import LARGEST_CLUSTER, cluster_depths, fit_trees
-from rembrandt.parts.trees.kind import TreesKind
+from rembrandt.parts.trees.kind import PASSES, TreesKind
 from rembrandt.parts.trees.part import Trees
 from rembrandt.parts.trees.settings import TreeSettings
 from rembrandt.parts.trees.update import Batch, WeightedRows, updated
@@ -212,8 +212,11 @@ def test_labels_have_all_features_where_examples_have_one_label() -> None:
     two_labels = sparse.csr_array(Y + Y[:, np.roll(np.arange(40), 1)])
     for labels, expected in ((Y, "all"), (two_labels, "own")):
         data = Examples(MemoryRows(X), labels, np.arange(40), False, None)
-        settings = TreesKind().resolve(tree_settings(), data, ALLOWANCES["fast"], False)
+        settings = TreesKind().resolve(
+            tree_settings(passes="auto"), data, ALLOWANCES["fast"], False
+        )
         assert settings.label_features == expected
+        assert settings.passes == PASSES[expected]
 
 
 def test_few_passes_reach_examples_that_become_hard_after_the_first() -> None:
@@ -222,7 +225,7 @@ def test_few_passes_reach_examples_that_become_hard_after_the_first() -> None:
     X = normalize_rows(sparse.csr_array((rng.random((3000, 40)) < 0.3).astype(np.float32)))
     margins = X @ rng.normal(size=(40, 20))
     Y = sparse.csr_array((margins > np.quantile(margins, 0.75, axis=0)).astype(np.float32))
-    few = fitted(X, Y, prune_below=0.0, passes=TreeSettings().with_defaults().passes)
+    few = fitted(X, Y, prune_below=0.0, passes=PASSES["own"])
     exact = fitted(X, Y, **EXACT)
     rows = exact.prepare(X)
     expected = exact.top(rows, 1)[0]

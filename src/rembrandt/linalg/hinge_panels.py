@@ -48,7 +48,7 @@ _CSR = "Tuple((int64[::1], int32[::1], float32[::1]))"
 _POOL = f"Tuple(({_CSR}, {_CSR}, float32[::1], float32[::1]))"
 _SPACE = (
     "Tuple((float32[:,::1], float32[:,::1], float32[:,::1], int8[:,::1], float32[:,::1], "
-    "float32[::1], int32[:,::1]))"
+    "float32[::1], int32[:,::1], float32[:,::1]))"
 )
 
 
@@ -83,6 +83,9 @@ def squared_hinge_panels(
         np.empty((N_NUMBERS, PANEL_LABELS), dtype=np.float32),
         np.empty(m, dtype=np.float32),  # inverse curvatures
         np.empty((3, m), dtype=np.int32),  # orders of rows and runs
+        np.empty(
+            (2, d + 1), dtype=np.float32
+        ),  # sums of the positive and of the other rows of a label
     )
     label = 0
     n_kept = 0
@@ -145,27 +148,24 @@ def _fit_panels(
 def _start(pool: Pool, label_starts: Array, label_rows: Array, space: Any) -> None:
     """Write the states, and the multipliers and weights that descent starts from."""
     (starts, columns, values), _, sums, costs = pool
-    weights, waiting_sums, multipliers, states, numbers, inverse_curvatures, _ = space
+    weights, waiting_sums, multipliers, states, numbers, inverse_curvatures, _, label_sums = space
     n_in_panel = label_starts.shape[0] - 1
     d = weights.shape[0] - 1
     n_lanes = np.uint64(weights.shape[1])
-    states[:] = NO_LABEL
-    states[:, :n_in_panel] = WAITING
+    _clear(states, weights, numbers, n_in_panel)
     positive_sums = weights
-    positive_sums[:] = 0
     for lane in range(n_in_panel):
-        for i in label_rows[label_starts[lane] : label_starts[lane + 1]]:
+        for number in range(label_starts[lane], label_starts[lane + 1]):
+            i = label_rows[number]
             states[i, lane] = POSITIVE
             positive_sums[d, lane] += costs[i]
             for at in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
                 positive_sums[np.uint32(columns[at]), lane] += costs[i] * values[at]
 
-    numbers[:] = 0
     waiting_shares = numbers[WAITING_SHARES]
     positive_shares = numbers[GRADIENTS]
-    of_one_label = waiting_sums.reshape(-1)  # before the sums are written
-    positive_sum = of_one_label[: d + 1]
-    negative_sum = of_one_label[d + 1 : 2 * (d + 1)]
+    positive_sum = label_sums[0]
+    negative_sum = label_sums[1]
     for lane in range(n_in_panel):
         for f in range(d + 1):
             positive_sum[f] = positive_sums[f, lane]
@@ -188,6 +188,21 @@ def _start(pool: Pool, label_starts: Array, label_rows: Array, space: Any) -> No
         for lane in range(n_lanes):
             is_positive = states[i, lane] == POSITIVE
             multipliers[i, lane] = positive_shares[lane] * costs[i] if is_positive else 0
+
+
+@inner_kernel()
+def _clear(states: Array, weights: Array, numbers: Array, n_in_panel: int) -> None:
+    """Let all rows wait for the labels of a panel, with weights and numbers of zero."""
+    n_lanes = states.shape[1]
+    for i in range(states.shape[0]):
+        for lane in range(n_lanes):
+            states[i, lane] = WAITING if lane < n_in_panel else NO_LABEL
+    for f in range(weights.shape[0]):
+        for lane in range(n_lanes):
+            weights[f, lane] = 0
+    for number in range(numbers.shape[0]):
+        for lane in range(n_lanes):
+            numbers[number, lane] = 0
 
 
 @inner_kernel(fastmath={"contract", "reassoc"}, error_model="numpy")
@@ -227,7 +242,7 @@ def _activate(pool: Pool, space: Any, order: Array, tolerance: Any) -> tuple[int
     row and a label became so. Rows that are no longer waiting are subtracted from the sums.
     """
     (starts, columns, values), _, _, costs = pool
-    weights, waiting_sums, multipliers, states, numbers, _, _ = space
+    weights, waiting_sums, multipliers, states, numbers, _, _, _ = space
     dots = numbers[DOTS]
     removed = numbers[STEPS]
     waiting_shares = numbers[WAITING_SHARES]
@@ -276,7 +291,7 @@ def _activate(pool: Pool, space: Any, order: Array, tolerance: Any) -> tuple[int
 @inner_kernel(fastmath={"contract", "reassoc"}, error_model="numpy")
 def _step_waiting(space: Any) -> None:
     """Make a step for all waiting rows of each label together."""
-    weights, waiting_sums, _, _, numbers, _, _ = space
+    weights, waiting_sums, _, _, numbers, _, _, _ = space
     waiting_shares = numbers[WAITING_SHARES]
     gradients = numbers[GRADIENTS]
     curvatures = numbers[CURVATURES]
@@ -319,7 +334,7 @@ def _sweep(
     the gradients of all labels.
     """
     (starts, columns, values), _, _, costs = pool
-    weights, _, multipliers, states, numbers, inverse_curvatures, lists = space
+    weights, _, multipliers, states, numbers, inverse_curvatures, lists, _ = space
     runs = lists[2]
     dots = numbers[DOTS]
     steps = numbers[STEPS]

@@ -183,7 +183,7 @@ class EmbeddingKind(PartKind):
 
     def learns_from_earlier(self, settings: EmbeddingSettings) -> bool:
         """See `PartKind`. Candidates are what other parts list."""
-        return settings.decoder == "candidates"
+        return bool(settings.decoder == "candidates")
 
     def fit(self, data: Examples, settings: EmbeddingSettings, fitting: Fitting) -> LabelEmbedding:
         threads: AbstractContextManager[Any] = nullcontext()

@@ -204,6 +204,7 @@ def hinge_settings(settings: TreeSettings, are_clusters: bool) -> HingeSettings:
 
 def passes_per_round(settings: TreeSettings, are_clusters: bool) -> int:
     """Return after how many passes more examples of a node may become active."""
+    passes = int(settings.passes)
     if are_clusters:
-        return settings.passes
-    return min(settings.passes, LABEL_PASSES_PER_ROUND)
+        return passes
+    return min(passes, LABEL_PASSES_PER_ROUND)

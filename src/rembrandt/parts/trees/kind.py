@@ -27,6 +27,11 @@ WEIGHT_BYTES = 8
 # Weights of all features that are not small, next to the pairs of a label and a feature of its
 # examples: 2.0 on icd10cm, 1.4 on attack.
 WEIGHTS_OF_ALL_FEATURES = 2
+# Passes over the examples of a node where labels have weights of the features of their own
+# examples, and where they have weights of all. The first are better where descent ends early. With
+# the others, 12 passes instead of 4 raise P@1 on held-out rows by 0.5 (icd10cm), 0.8 (attack) and
+# 0.3 (a part of mesh) with the preset fast, and by 0.6 (icd10cm) and 0.0 (attack) with balanced.
+PASSES = {"own": 4, "all": 12}
 # Share of the trees that are fitted to nearly all examples and not again; the blend is learned on
 # these.
 KEPT_SHARE = 0.5
@@ -70,6 +75,8 @@ class TreesKind(PartKind):
             # The words of an example with several labels may come from any of them.
             has_one_label = round(data.Y.nnz / data.n) <= 1
             settings = replace(settings, label_features="all" if has_one_label else "own")
+        if settings.passes == "auto":
+            settings = replace(settings, passes=PASSES[settings.label_features])
         if settings.n_trees == "auto":
             tree_bytes = WEIGHT_BYTES * max(1, _stored_weights(settings, data))
             affordable_trees = int(np.clip(allowance.tree_bytes // tree_bytes, 1, np.inf))

@@ -63,10 +63,12 @@ class TreeSettings(PartSettings):
         0.2,
         help="Projected gradient at which coordinate descent stops.",
     )
-    passes: int = declare(
+    passes: Any = declare(
         WholeNumber(1),
-        4,
+        "auto",
+        words=AUTO,
         help="Passes over the examples of a node, at most.",
+        note="`auto` is 4, and 12 where labels have weights of all features.",
         panel="Advanced",
     )
     beam: int = declare(
