@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss
+from threadpoolctl import threadpool_info
 
 from rembrandt import RembrandtClassifier, memory
 from rembrandt.blend import Blend
@@ -21,9 +22,16 @@ from rembrandt.data.convert import convert
 from rembrandt.data.ordering import row_hashes
 from rembrandt.data.rows import MemoryRows, as_rows
 from rembrandt.declarations import PART_NAMES, ModelSettings
-from rembrandt.engines.backend import backend_for
+from rembrandt.engines.backend import CPU, backend_for
 from rembrandt.errors import MemoryEstimateError
-from rembrandt.fitting import Learned, check_memory, fit_model, fit_together, independent_parts
+from rembrandt.fitting import (
+    Learned,
+    check_memory,
+    fit_model,
+    fit_together,
+    independent_parts,
+    threads_of_part,
+)
 from rembrandt.metrics import calibration_error, precision_at_k, reliability
 from rembrandt.metrics.hits import hits
 from rembrandt.parts.embedding.decoders.logistic import stopping_rows
@@ -277,6 +285,23 @@ class TestTogether:
             assert arrays.keys() == self.digests(first).keys()
             for name, values in self.digests(first).items():
                 assert_array_equal(arrays[name], values, strict=True)
+
+    def test_blas_has_one_thread_for_parts_that_may_be_fitted_beside_others(self):
+        data = texts()
+
+        def n_blas_threads(name, settings):
+            with threads_of_part(name, data, settings, CPU):
+                return {
+                    library["num_threads"]
+                    for library in threadpool_info()
+                    if library["user_api"] == "blas"
+                }
+
+        together = settings_of(data, *PART_NAMES)
+        before = n_blas_threads("embedding", settings_of(data, "embedding", decoder="ridge"))
+        assert n_blas_threads("embedding", together) == {1}
+        waits = settings_of(data, *PART_NAMES, decoder="candidates", kernel=None)
+        assert n_blas_threads("embedding", waits) == before
 
     def test_those_that_learn_from_others_wait_for_them(self):
         data = texts()

@@ -1,6 +1,7 @@
 """From examples and complete settings to a model: fit each part, and join them by a blend."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ from rembrandt.declarations import ModelSettings
 from rembrandt.engines.backend import CPU, Backend
 from rembrandt.errors import MemoryEstimateError
 from rembrandt.linalg import Array
-from rembrandt.linalg.threads import cores_left, n_threads, side_by_side
+from rembrandt.linalg.threads import n_threads, own_threads, side_by_side
 from rembrandt.memory import Shape, estimate
 from rembrandt.model.facts import Facts
 from rembrandt.model.model import Model
@@ -72,6 +73,21 @@ def fit_model(
     )
 
 
+def threads_of_part(
+    name: str, data: Examples, settings: ModelSettings, backend: Backend
+) -> AbstractContextManager[None]:
+    """Run BLAS on one thread for a part that may be fitted beside others.
+
+    Its threads wait without sleeping, so beside others a product takes several times the CPU time;
+    and the bits of its products depend on their number, while a part must not depend on whether it
+    is fitted beside others.
+    """
+    names = independent_parts(data, settings, backend)
+    if len(names) > 1 and name in names:
+        return own_threads()
+    return nullcontext()
+
+
 def fit_together(
     data: Examples,
     settings: ModelSettings,
@@ -93,8 +109,7 @@ def fit_together(
         return fit(name, NO_PARTS, report)
 
     try:
-        with cores_left(len(names) - 1):
-            parts = side_by_side(fit_alone, names, report, own_pools=True)
+        parts = side_by_side(fit_alone, names, report, own_pools=True)
     except (MemoryEstimateError, MemoryError):
         return {}  # there may be enough for one at a time, or the error is raised again
     return dict(zip(names, parts, strict=True))
@@ -150,7 +165,8 @@ def fit_part(
         stopping=None if stopping is None else stopping.view(spec.view),
         scored=None if scored is None else scored.view(spec.view),
     )
-    return KINDS[spec.kind].fit(data.view(spec.view), spec.settings, fitting)
+    with threads_of_part(name, data, settings, backend):
+        return KINDS[spec.kind].fit(data.view(spec.view), spec.settings, fitting)
 
 
 def check_memory(data: Examples, settings: ModelSettings, backend: Backend = CPU) -> int:

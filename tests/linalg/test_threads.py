@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_info
 
 from rembrandt.linalg.threads import (
     at_most,
-    cores_left,
     cpu_count,
     for_each,
     n_threads,
@@ -173,14 +172,3 @@ def test_after_an_error_calls_that_have_not_begun_are_dropped(monkeypatch):
         for_each(work, [(number,) for number in range(1000)])
     time.sleep(0.1)
     assert len(begun) < 100
-
-
-def test_blas_leaves_cores_to_others(monkeypatch):
-    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
-    before = blas()
-    with cores_left(1):
-        assert set(blas()) == {1}
-    assert blas() == before
-    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "64")
-    with cores_left(2):
-        assert max(blas()) <= max(before), "it never has more threads than before"

@@ -107,21 +107,6 @@ def own_threads() -> Iterator[None]:
         _single_threaded.end()
 
 
-@contextmanager
-def cores_left(n_others: int) -> Iterator[None]:
-    """Leave a core for each of ``n_others`` that work at the same time: run BLAS on the rest, and
-    on one thread at least.
-
-    Threads of BLAS wait for each other without sleeping, so where others use the same cores a
-    product takes several times the CPU time.
-    """
-    libraries = _libraries().select(user_api="blas")
-    n_now = max((library["num_threads"] for library in libraries.info()), default=1)
-    n_left = max(1, n_threads() - n_others)
-    with libraries.limit(limits=min(n_now, n_left)):
-        yield
-
-
 @lru_cache(maxsize=1)
 def _libraries() -> ThreadpoolController:
     """Return the BLAS libraries; SciPy and NumPy each bring one, which must be loaded."""
