@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from contextlib import contextmanager
 from dataclasses import fields, replace
 
 import numpy as np
@@ -28,7 +27,6 @@ from rembrandt.parts.allowance import ALLOWANCES, Allowance, Work
 from rembrandt.parts.centroids.settings import CentroidSettings
 from rembrandt.parts.embedding import kind as embedding_kind
 from rembrandt.parts.embedding.settings import DECODERS, METHODS, EmbeddingSettings
-from rembrandt.parts.protocol import Fitting
 from rembrandt.parts.registry import KINDS
 from rembrandt.parts.trees.kind import WEIGHT_BYTES
 from rembrandt.parts.trees.settings import TreeSettings
@@ -386,22 +384,6 @@ class TestSizes:
         assert n_random_features() == 150
         # A model that grows may see many more examples.
         assert n_random_features(embedding=EmbeddingSettings(growable=True)) > 1000
-
-    def test_a_small_embedding_is_fitted_by_one_thread_of_blas(self, monkeypatch):
-        limits = []
-
-        @contextmanager
-        def noted():
-            limits.append(1)
-            yield
-
-        monkeypatch.setattr(embedding_kind, "own_threads", noted)
-        monkeypatch.setattr(embedding_kind, "fit_embedding", lambda *_: None)
-        settings = settings_of("embedding", many_rows(300))
-        KINDS["embedding"].fit(many_rows(300), settings, Fitting())
-        assert limits == [1]
-        KINDS["embedding"].fit(many_rows(10**6), settings, Fitting())
-        assert limits == [1]
 
     def test_many_rows_have_no_kernel_unless_one_is_given(self):
         assert settings_of("embedding", many_rows(100)).kernel == "gaussian"

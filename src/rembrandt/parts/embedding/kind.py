@@ -1,6 +1,5 @@
 """The label embedding as a kind of part."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -9,7 +8,6 @@ import numpy as np
 from rembrandt.data.examples import Examples
 from rembrandt.errors import SettingsError
 from rembrandt.linalg.sparse import is_sparse, row_sums_of_squares
-from rembrandt.linalg.threads import own_threads
 from rembrandt.memory import Shape
 from rembrandt.parts.allowance import DENSE_RATE, Allowance, Work
 from rembrandt.parts.embedding.fit import (
@@ -36,9 +34,6 @@ RANDOM_FEATURES_STEP = 100
 # Examples for each random feature, at least. On held-out training rows of six data sets two are
 # level with none, with 300 and with 3,000 examples; a solution takes the cube of their number.
 EXAMPLES_PER_RANDOM_FEATURE = 2
-# Counted seconds of a fit below which BLAS has one thread: on a busy machine threads wait for each
-# other longer than such products take.
-SINGLE_THREAD_SECONDS = 0.2
 # Penalties of a decoder with and without a kernel.
 KERNEL_PENALTY = 0.3
 LINEAR_PENALTY = 0.1
@@ -186,11 +181,7 @@ class EmbeddingKind(PartKind):
         return bool(settings.decoder == "candidates")
 
     def fit(self, data: Examples, settings: EmbeddingSettings, fitting: Fitting) -> LabelEmbedding:
-        threads: AbstractContextManager[Any] = nullcontext()
-        if self.work(settings, data).seconds < SINGLE_THREAD_SECONDS:
-            threads = own_threads()
-        with threads:
-            return fit_embedding(data, settings, fitting)
+        return fit_embedding(data, settings, fitting)
 
     def update(self, part: LabelEmbedding, update: Update) -> Updated:
         return updated(part, update)
