@@ -15,6 +15,7 @@ from rembrandt.linalg.threads import (
     n_threads,
     own_threads,
     side_by_side,
+    this_thread_only,
 )
 
 
@@ -115,12 +116,14 @@ class TestSideBySide:
     ):
         monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
         are_waiting = threading.Barrier(3)
+        have_waited = threading.Barrier(2)
         is_done = threading.Event()
         waited = []
 
         def wait():
             are_waiting.wait(10)
             waited.append(is_done.wait(10 if own_pools else 0.1))
+            have_waited.wait(10)  # until then neither thread is free for the short call
 
         def work(item, report):
             if item == "long":
@@ -143,6 +146,22 @@ def test_calls_within_calls_do_not_wait_for_themselves(monkeypatch):
 
     for_each(outer, [(number,) for number in range(4)])
     assert sorted(results) == [(number, inner) for number in range(4) for inner in range(3)]
+
+
+def test_work_in_the_background_leaves_the_pools_alone(monkeypatch):
+    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
+    threads = []
+
+    def work(_):
+        threads.append(threading.current_thread())
+
+    with this_thread_only():
+        with this_thread_only():
+            pass
+        for_each(work, [(0,), (1,)])
+    assert threads == [threading.current_thread()] * 2
+    for_each(work, [(0,), (1,)])
+    assert threading.current_thread() not in threads[2:]
 
 
 def test_blas_has_its_threads_again_when_nobody_wants_one():

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 # What is computed side by side with the work of this thread.
 _group: ContextVar["SharedReports | None"] = ContextVar("group", default=None)
-# Whether this thread belongs to a pool.
+# Whether `for_each` leaves all work to this thread: one of a pool, or one that asked for that.
 _here = local()
 # Pools of threads that are kept: one for each number of threads and lane.
 MAX_POOLS = 32
@@ -65,7 +65,21 @@ def _pool(_pid: int, size: int, _lane_number: int) -> ThreadPoolExecutor:
 
 
 def _begin_thread() -> None:
-    _here.is_of_pool = True
+    _here.works_alone = True
+
+
+@contextmanager
+def this_thread_only() -> Iterator[None]:
+    """Let `for_each` do all work in this thread.
+
+    This is for long work in the background: in a pool, short calls of others would wait for it.
+    """
+    before = getattr(_here, "works_alone", False)
+    _here.works_alone = True
+    try:
+        yield
+    finally:
+        _here.works_alone = before
 
 
 class _SingleThreaded:
@@ -122,14 +136,14 @@ def for_each(
 
     The first exception is raised, and calls that have not begun are dropped. ``small`` work is done
     by this thread: handing it to others takes longer. So are calls within such a call, which
-    might wait for each other.
+    might wait for each other, and those in `this_thread_only`.
     """
     group = _group.get()
     if group is not None and group.is_stopped:
         raise Interrupted
     calls = list(arguments)
-    is_nested = getattr(_here, "is_of_pool", False)
-    if small or is_nested or len(calls) == 1 or n_threads() == 1:
+    works_alone = getattr(_here, "works_alone", False)
+    if small or works_alone or len(calls) == 1 or n_threads() == 1:
         for call in calls:
             work(*call)
         return
