@@ -14,7 +14,10 @@ First, a tenth of the requests is sent as fast as they are answered, each client
 answer. This warms the service up and shows its rate under this attack. Then every client sends at
 random (exponential) intervals, ``--rate`` requests per second in total, and latencies count from
 the time at which a request was due, whether or not the client was still waiting for its last
-answer. At the end the requests of every kind are sent once more, one by one, and take little memory.
+answer. They include what the clients themselves are late: all share one thread, and their own
+lateness is printed beside, with the processor time of both processes for a request, which depends
+less on what else the machine does. At the end the requests of every kind are sent once more, one by
+one, and take little memory.
 """
 
 import argparse
@@ -37,6 +40,7 @@ from typing import Any
 import numpy as np
 import uvloop
 
+from benchmarks.serve_load import processor_seconds
 from rembrandt import RembrandtClassifier, load
 from rembrandt.data.generated import labelled_documents
 from rembrandt.serve.limits import Limits
@@ -186,6 +190,8 @@ class Attack:
         self.begun, self.start, self.seconds = 0, time.perf_counter(), 0.0
         self.latencies: list[float] = []
         self.latencies_in_swaps: list[float] = []  # of the requests during which a model was loaded
+        self.delays: list[float] = []  # seconds for which the clients left requests unsent
+        self.processor_seconds: dict[str, float] = {}  # by process
         self.n_loads = 0  # in progress
         self.statuses: dict[str, Counter[str]] = {"good": Counter(), "hostile": Counter()}
         self.failures: list[str] = []
@@ -198,7 +204,9 @@ class Attack:
         while True:
             if self.rate:
                 when += self.rng.expovariate(self.rate / self.clients)
-                await asyncio.sleep(max(0.0, when - time.perf_counter()))
+                could_send = max(when, time.perf_counter())
+                await asyncio.sleep(could_send - time.perf_counter())
+                self.delays.append(time.perf_counter() - could_send)
             if self.begun >= self.total:
                 return
             self.begun += 1
@@ -287,6 +295,12 @@ class Attack:
         if self.latencies_in_swaps:
             p99_in_swaps = 1e3 * np.percentile(self.latencies_in_swaps, 99)
             line += f" ({p99_in_swaps:.0f} ms while a model is loaded)"
+        if self.delays:
+            line += (
+                f", of which clients were late p99 {1e3 * np.percentile(self.delays, 99):.0f} ms"
+            )
+        for process, seconds in self.processor_seconds.items():
+            line += f"; processor of the {process} {1e3 * seconds / requests:.1f} ms a request"
         return line
 
     async def swaps(self, model: Path, others: list[Path], count: int) -> int:
@@ -339,14 +353,20 @@ def prepare(root: Path, model: Path | None) -> tuple[Path, list[Path], list[str]
 
 
 async def under_attack(
-    attack: Attack, model: Path, others: list[Path], options: Any, swaps: int
+    attack: Attack, pid: int, model: Path, others: list[Path], options: Any, swaps: int
 ) -> int:
+    """Run all clients, and replace the model meanwhile; return how often that succeeded."""
+    processes = {"service": pid, "clients": os.getpid()}
+    before = {name: processor_seconds(of) for name, of in processes.items()}
     clients = [attack.good_client() for _ in range(options.clients - options.hostile)]
     clients += [attack.hostile_client() for _ in range(options.hostile)]
     swapping = asyncio.create_task(attack.swaps(model, others, swaps))
     await asyncio.gather(*clients)
     attack.begun = attack.total
-    return await swapping
+    n_swaps = await swapping
+    for name, of in processes.items():
+        attack.processor_seconds[name] = processor_seconds(of) - before[name]
+    return n_swaps
 
 
 async def one_by_one(attack: Attack, pid: int) -> tuple[float, float]:
@@ -371,11 +391,13 @@ def run(options: Any) -> tuple[str, list[str]]:
             address = (host, port)
             start = time.perf_counter()
             warm = Attack(address, texts, max(64, options.cases // 10), options)
-            uvloop.run(under_attack(warm, model, others, options, 1))
+            uvloop.run(under_attack(warm, process.pid, model, others, options, 1))
             before = at_rest(process.pid, options.rest)
             print(f"{warm.line('warm-up')}; memory {before:.0f} MB", flush=True)
             attack = Attack(address, texts, options.cases, options, options.rate)
-            n_swaps = uvloop.run(under_attack(attack, model, others, options, options.swaps))
+            n_swaps = uvloop.run(
+                under_attack(attack, process.pid, model, others, options, options.swaps)
+            )
             growth = megabytes(process.pid) - before
             growth_at_rest = at_rest(process.pid, options.rest) - before
             line = attack.line(f"service, {options.clients} clients, {n_swaps} swaps")

@@ -2,6 +2,7 @@
 keep the old model.
 """
 
+import gc
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -544,6 +546,46 @@ def test_what_a_client_asked_for_that_has_left_is_not_computed(
         answer = httpx.post(f"{url}/v1/predict", json=much, timeout=60)
         assert answer.status_code == 200
         assert len(rows) <= 2 + 5  # each request has five parts
+
+
+def test_closed_connections_are_freed_without_a_garbage_collection(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collection of the cycles of many connections would stop all threads meanwhile."""
+    opened: list[weakref.ref[connection.Connection]] = []
+    made = connection.Connection.connection_made
+
+    def recorded(self: connection.Connection, transport: Any) -> None:
+        opened.append(weakref.ref(self))
+        made(self, transport)
+
+    def request(document: Any) -> bytes:
+        body = json.dumps(document).encode()
+        return POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+    monkeypatch.setattr(connection.Connection, "connection_made", recorded)
+    requests = {
+        "good": request({"texts": ["a b"]}),
+        "many at once": request({"texts": ["a b"]}) * 20,
+        "unknown label": request({"texts": ["a"], "include": ["no such label"]}),
+        "half": POST + b"Content-Length: 10\r\n\r\n{",
+        "not HTTP": b"\0\r\n\r\n",
+        "nothing": b"",
+    }
+    with served({"words": model}) as url:
+        host, port = url.removeprefix("http://").split(":")
+        gc.collect()
+        gc.disable()
+        try:
+            for sent in requests.values():
+                with socket.create_connection((host, int(port)), timeout=60) as client:
+                    client.sendall(sent)
+                    if sent.endswith(b"}"):
+                        assert client.recv(1 << 16)
+            until(lambda: len(opened) == len(requests))
+            until(lambda: all(ref() is None for ref in opened))
+        finally:
+            gc.enable()
 
 
 def test_a_client_that_reads_slowly_gets_all_answers(

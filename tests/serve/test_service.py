@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import re
 import signal
 import subprocess
@@ -22,6 +23,7 @@ import pytest
 
 from rembrandt import load as load_model
 from rembrandt.explore.neighbors import unit_vectors
+from rembrandt.linalg.threads import cpu_count, for_each, n_threads
 from rembrandt.serve import registry, running
 from rembrandt.serve.batching import Batcher
 from rembrandt.serve.errors import RequestError
@@ -272,6 +274,51 @@ def test_a_replaced_model_is_freed_without_a_garbage_collection(
     finally:
         gc.enable()
         gc.unfreeze()
+
+
+def test_a_new_version_is_loaded_beside_the_threads_of_predictions(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one thread, so that predictions find their pool free; of the priority of the others, so
+    that it does not hold the lock of the interpreter while it waits for a core.
+    """
+    monkeypatch.setenv("REMBRANDT_NUM_THREADS", "2")
+    used: list[tuple[str, int]] = []
+
+    def note(_: int) -> None:
+        priority = 0
+        if sys.platform == "linux":
+            priority = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        used.append((threading.current_thread().name, priority))
+
+    def noted_load(path: Path) -> Any:
+        for_each(note, [(0,), (1,)])
+        return load_model(path)
+
+    models = Registry({"words": model}, Metrics())
+    monkeypatch.setattr(registry, "load", noted_load)
+    asyncio.run(models.reload("words"))
+    priority = 0
+    if sys.platform == "linux":
+        priority = os.getpriority(os.PRIO_PROCESS, 0)
+    assert used == [("load", priority)] * 2
+
+
+@pytest.mark.parametrize("asked", [None, "3"])
+def test_half_of_the_cores_compute(monkeypatch: pytest.MonkeyPatch, asked: str | None) -> None:
+    monkeypatch.delenv("REMBRANDT_NUM_THREADS", raising=False)
+    expected = max(1, cpu_count() // 2)
+    if asked is not None:
+        monkeypatch.setenv("REMBRANDT_NUM_THREADS", asked)
+        expected = int(asked)
+    counts: list[int] = []
+    monkeypatch.setattr(running.Server, "run", lambda *_: counts.append(n_threads()))
+    monkeypatch.setattr(running.signal, "signal", lambda *_: None)
+    try:
+        running.run(cast(Any, SimpleNamespace(limits=Limits())), cast(Any, None))
+    finally:
+        gc.unfreeze()
+    assert counts == [expected]
 
 
 def test_a_running_service_holds_the_current_version_alone(

@@ -29,7 +29,7 @@ from rembrandt.serve.maps import MAX_LABELS, LabelMaps, Positions, compute_map
 from rembrandt.serve.metrics import Metrics
 from rembrandt.serve.predictions import Predictions, PredictJob, predict
 from rembrandt.serve.reference import reference_page
-from rembrandt.serve.registry import Registry, ServedModel, lower_priority
+from rembrandt.serve.registry import Registry, ServedModel
 
 PAGE = Path(__file__).parent / "page"
 PERCENT = Path(__file__).parents[1] / "explore/report/percent.js"  # the report has the same
@@ -114,10 +114,8 @@ class Service:
         self.batcher = Batcher(predict, limits, self.metrics)
         self.maps = LabelMaps(compute_map)
         # Requests that are no predictions are computed here, so that many at once take little
-        # memory, and predictions go first.
-        self._readers = ThreadPoolExecutor(
-            _N_READERS, thread_name_prefix="read", initializer=lower_priority
-        )
+        # memory and few cores. Threads of low priority would hold the interpreter's lock for long.
+        self._readers = ThreadPoolExecutor(_N_READERS, thread_name_prefix="read")
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:

@@ -62,6 +62,7 @@ class Connection(HttpToolsProtocol):
         self._unsent.remove(self)
         self._disconnect()
         super().connection_lost(exc)
+        self._forget_requests()
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -229,6 +230,18 @@ class Connection(HttpToolsProtocol):
         for cycle in self._pending:
             cycle.disconnected = True
             cycle.message_event.set()
+
+    def _forget_requests(self) -> None:
+        """Drop the requests of a closed connection.
+
+        They hold the connection in turn. A garbage collection that frees thousands of such cycles
+        stops all threads meanwhile.
+        """
+        self._pending = []
+        self.pipeline.clear()
+        self.headers = []
+        self.cycle = None  # type: ignore[assignment]
+        self.scope = None  # type: ignore[assignment]
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -50,7 +50,6 @@ async def _run_map_command(model: Path, file: Path) -> str | None:
     which may be nothing.
     """
     arguments = ["--quiet", "--output", str(file), "--labels", str(MAX_LABELS)]
-    n_map_threads = max(1, n_threads() // 2)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -60,7 +59,7 @@ async def _run_map_command(model: Path, file: Path) -> str | None:
         *arguments,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"REMBRANDT_NUM_THREADS": str(n_map_threads)},
+        env=os.environ | {"REMBRANDT_NUM_THREADS": str(n_threads())},
     )
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)

@@ -16,7 +16,7 @@ from rembrandt.estimators.requests import checked_hierarchy, prediction_model, r
 from rembrandt.explanations.explain import explain_labels
 from rembrandt.predict import Request, answer, assigned
 from rembrandt.probabilities import is_blank
-from rembrandt.serve.errors import RequestError
+from rembrandt.serve.errors import ANTICIPATED, RequestError
 from rembrandt.serve.limits import Limits
 from rembrandt.serve.registry import ServedModel
 from rembrandt.serve.schemas import PredictRequest
@@ -133,6 +133,10 @@ def _predict_group(jobs: list[PredictJob]) -> Sequence[Predictions | Exception]:
     """
     try:
         return _predict_together(jobs)
+    except ANTICIPATED as error:
+        if len(jobs) == 1:
+            # The frames of a traceback hold the request, and their results hold the error.
+            return [error.with_traceback(None)]
     except Exception as error:  # noqa: BLE001 - it is raised where the job was submitted
         if len(jobs) == 1:
             return [error]

@@ -1,8 +1,6 @@
 """The models of a service; a new version is loaded completely before it replaces the old one."""
 
 import asyncio
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +16,7 @@ from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import ModelError, RembrandtError
 from rembrandt.estimators import load
 from rembrandt.estimators.requests import feature_names
+from rembrandt.linalg.threads import this_thread_only
 from rembrandt.model.folder import version
 from rembrandt.serve.errors import RequestError, shutting_down
 from rembrandt.serve.labels import Labels
@@ -25,7 +24,6 @@ from rembrandt.serve.limits import Limits
 from rembrandt.serve.metrics import Metrics
 
 _IN_USE_SECONDS = 2.0  # after which no request uses a model that was replaced
-_NICENESS = 10  # of the threads that load models
 _MAX_STUCK_LOADS = 4  # that passed their deadline and still run
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 _VERSION_CHARACTERS = 12  # of the checksum of a model
@@ -192,16 +190,18 @@ class Registry:
 def _run_in_thread(load: Callable[[], ServedModel]) -> asyncio.Future[ServedModel]:
     """Call a function in a new thread; return the future of its result.
 
-    The thread has a low priority, and the process does not wait for it at its end, as it does for
-    the threads of an executor.
+    The process does not wait for the thread at its end, as it does for the threads of an executor.
+    All of the work is done by this thread: predictions would wait for it in the pools. The thread
+    has no lower priority: it would still hold the interpreter's lock, and on busy cores everyone
+    who needs the lock would wait until the thread is given a core.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[ServedModel] = loop.create_future()
 
     def run() -> None:
-        lower_priority()
         try:
-            served = load()
+            with this_thread_only():
+                served = load()
         except BaseException as error:  # noqa: BLE001 - it is raised where the load was started
             deliver = partial(future.set_exception, error)
         else:
@@ -215,12 +215,6 @@ def _run_in_thread(load: Callable[[], ServedModel]) -> asyncio.Future[ServedMode
 
 def _start_thread(work: Callable[[], Any]) -> None:
     threading.Thread(target=work, name="load", daemon=True).start()
-
-
-def lower_priority() -> None:
-    """Let predictions go before the current thread; only Linux has priorities of threads."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def _version(path: Path) -> str:

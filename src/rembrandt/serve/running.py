@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from threadpoolctl import threadpool_limits
 
 from rembrandt.errors import SettingsError
-from rembrandt.linalg.threads import n_threads
+from rembrandt.linalg.threads import at_most, n_threads
 from rembrandt.serve.connection import Connection
 from rembrandt.serve.guard import Guard
 from rembrandt.serve.sending import Unsent
@@ -115,11 +114,12 @@ def run(app: Guard, listening: socket.socket) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
-    # Half of the cores by default; the others parse requests and write responses in the meantime.
+    # Half of the cores by default, for all of a prediction: the others parse requests and write
+    # responses in the meantime, and what is handed to a thread on a busy core comes back late.
     threads = n_threads()
     if "REMBRANDT_NUM_THREADS" not in os.environ:
         threads = max(1, threads // 2)
     # A full collection would stop all threads for a tenth of a second, mostly to traverse modules.
     gc.freeze()
-    with threadpool_limits(threads, "blas"):
+    with at_most(threads):
         Server(app).run([listening])
