@@ -1,16 +1,20 @@
 """Kernels: what they cost, where they are kept, and that those of a fit are compiled ahead."""
 
+import importlib
+import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rembrandt
 from rembrandt.kernels import DECLARED, caching, kernel
 from rembrandt.kernels.caching import source_version
-from rembrandt.kernels.compiling import Variant, _share
-from rembrandt.linalg.ranking import top_k
+from rembrandt.kernels.compiling import MODULES, USUAL_MODULES, Variant, _shares
 
 FIT_AND_PREDICT = """
 import gc
@@ -134,14 +138,88 @@ def test_the_version_of_a_kernel_is_the_same_in_every_process_and_follows_its_op
     assert source_version(double, fastmath={"contract"}) != source_version(double)
 
 
+def declared_variants():
+    for module in MODULES:
+        importlib.import_module(module)
+    return [Variant(declared, text) for declared in DECLARED for text in declared.signatures]
+
+
 def test_processes_share_all_variants():
-    _ = top_k
-    variants = [Variant(declared, text) for declared in DECLARED for text in declared.signatures]
-    shares = [_share(variants, number, 3) for number in range(3)]
+    variants = declared_variants()
+    shares = _shares(variants, 3)
     shared = [id(variant) for share in shares for variant in share]
     assert sorted(shared) == sorted(map(id, variants))
     sizes = [sum(variant.size for variant in share) for share in shares]
     assert max(sizes) < sum(variant.size for variant in variants)
+
+
+def test_another_process_finds_a_variant_by_its_reference():
+    for variant in declared_variants():
+        assert Variant.referred(json.loads(json.dumps(variant.reference()))) == variant
+
+
+def test_all_modules_with_declared_kernels_are_listed():
+    folder = Path(rembrandt.__file__).parent
+    for path in folder.rglob("*.py"):
+        if "kernels" not in path.parts and "@kernel(" in path.read_text(encoding="utf-8"):
+            name = path.relative_to(folder.parent).with_suffix("")
+            importlib.import_module(".".join(name.parts))
+    modules = {declared.py_func.__module__ for declared in DECLARED}
+    assert {name for name in modules if name.startswith("rembrandt.")} == set(MODULES)
+
+
+def test_a_fit_compiles_no_kernels_of_parts_that_it_does_not_have(tmp_path):
+    program = (
+        "import numpy as np\n"
+        "from rembrandt import RembrandtClassifier\n"
+        "from rembrandt.kernels import DECLARED, Kernel, compiling\n"
+        "compiled = []\n"
+        "compiling.Variant.is_missing = lambda variant: True\n"
+        "compiling.Variant.compile = lambda variant: compiled.append(variant)\n"
+        "compiling._n_cpus = lambda: 1\n"
+        "X = np.random.default_rng(0).random((60, 8))\n"
+        "RembrandtClassifier('fast').fit(X, np.arange(60) % 3)\n"
+        "print(*sorted({variant.reference()[0] for variant in compiled}))"
+    )
+    assert run(program).stdout.split() == sorted(USUAL_MODULES)
+
+
+COMPILED_BY_TWO = """
+import os, sys
+from pathlib import Path
+from rembrandt.kernels import caching, compiling
+saved = caching.KernelCache.save_overload
+def noted(self, signature, result):
+    with open(os.environ["NOTES"], "a") as file:
+        print(self._written._index_name, signature, file=file)
+    saved(self, signature, result)
+caching.KernelCache.save_overload = noted
+"""
+
+
+def test_no_variant_is_compiled_twice(tmp_path):
+    """A helping process imports fewer modules than a fit, and begins later."""
+    (tmp_path / "sitecustomize.py").write_text(COMPILED_BY_TWO)
+    package = shutil.copytree(
+        Path(rembrandt.__file__).parent,
+        tmp_path / "rembrandt",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    program = (
+        "from rembrandt.kernels import compiling\n"
+        "compiling._n_cpus = lambda: 2\n"
+        f"print(compiling.compile_kernels(modules={MODULES[:2]!r}))"
+    )
+    environment = {
+        "PYTHONPATH": str(package.parent),
+        "NUMBA_CACHE_DIR": str(tmp_path / "compiled"),
+        "HOME": str(tmp_path / "home"),
+        "XDG_CACHE_HOME": str(tmp_path / "home"),
+        "NOTES": str(tmp_path / "notes"),
+    }
+    n_compiled = int(run(program, **environment).stdout)
+    notes = (tmp_path / "notes").read_text().splitlines()
+    assert len(set(notes)) == len(notes) == n_compiled > 2
 
 
 def test_rembrandt_compile_says_where_it_keeps_what_it_compiled():

@@ -1105,9 +1105,9 @@ class RembrandtClassifier(ClassifierMixin, Estimator):
         X = read_once(X)
         # Refuse an unknown device before any work.
         backend_for(self.device, X if is_rows(X) else None)
-        from rembrandt.kernels.compiling import compile_kernels  # loads numba
+        from rembrandt.kernels.compiling import USUAL_MODULES, compile_kernels  # loads numba
 
-        compile_kernels(report)
+        compile_kernels(report, USUAL_MODULES)
         blocks = X if is_blocks(X) else (X,)
         features = blocks[0]
         # A store remembers how its texts became features.

@@ -1,24 +1,25 @@
 """Compile all declared kernels ahead, in several processes.
 
-``python -m rembrandt.kernels.compiling NUMBER OF`` is one of the processes that help.
+``python -m rembrandt.kernels.compiling`` is one of the processes that help. It reads from its
+standard input which variants it compiles.
 """
 
 import gc
 import importlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 from rembrandt.kernels import DECLARED, Kernel
 from rembrandt.kernels.caching import announce, writable_folder
 from rembrandt.progress import Report, silent
 
-# Modules with declared kernels.
-MODULES = (
+# Modules with declared kernels that nearly every fit calls.
+USUAL_MODULES = (
     "rembrandt.features.counting",
     "rembrandt.features.terms",
     "rembrandt.linalg.bisection",
@@ -31,6 +32,11 @@ MODULES = (
     "rembrandt.linalg.sparse",
     "rembrandt.linalg.transposed",
     "rembrandt.parts.centroids.fit",
+)
+# Modules with those of some models alone, which such a fit compiles when it calls them.
+MODULES = (
+    *USUAL_MODULES,
+    "rembrandt.parts.embedding.decoders.candidates",
     "rembrandt.parts.names.index",
     "rembrandt.parts.names.part",
     "rembrandt.parts.names.terms",
@@ -38,7 +44,8 @@ MODULES = (
 # Processes at most: each takes most of a second to start.
 MAX_PROCESSES = 4
 STAGE = "compiling for this machine, once"
-_all_compiled = Event()
+# Modules whose kernels this process has looked for.
+_seen_modules: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,17 @@ class Variant:
 
         types, _ = sigutils.normalize_signature(self.signature)
         return tuple(types)
+
+    def reference(self) -> list[str]:
+        """Return where another process finds it, as JSON."""
+        function: Any = self.kernel.py_func
+        return [function.__module__, function.__qualname__, self.signature]
+
+    @classmethod
+    def referred(cls, reference: list[str]) -> "Variant":
+        """Return the variant that `reference` returned in another process."""
+        module, name, signature = reference
+        return cls(getattr(importlib.import_module(module), name), signature)
 
     @property
     def size(self) -> int:
@@ -71,15 +89,15 @@ class Variant:
         self.kernel.dispatcher.compile(self.arguments)
 
 
-def compile_kernels(report: Report = silent) -> int:
-    """Compile the declared kernels that no folder has; return their number.
+def compile_kernels(report: Report = silent, modules: tuple[str, ...] = MODULES) -> int:
+    """Compile the declared kernels of some modules that no folder has; return their number.
 
     Where nothing can be kept, nothing is compiled ahead. A process looks once.
     """
-    if _all_compiled.is_set() or writable_folder() is None:
+    if _seen_modules.issuperset(modules) or writable_folder() is None:
         return 0
-    _all_compiled.set()
-    missing = _missing()
+    _seen_modules.update(modules)
+    missing = _missing(modules)
     if not missing:
         return 0
     announce(is_said=report is not silent)
@@ -89,18 +107,33 @@ def compile_kernels(report: Report = silent) -> int:
         n_processes = 1
     command = [sys.executable, "-m", "rembrandt.kernels.compiling"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    own_share, *other_shares = _shares(missing, n_processes)
     helpers = []
-    for number in range(1, n_processes):
-        arguments = [*command, str(number), str(n_processes)]
-        helpers.append(subprocess.Popen(arguments, env=environment))
-    for done in _compiled(_share(missing, 0, n_processes)):
+    for share in other_shares:
+        helper = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, text=True)
+        helpers.append(helper)
+        _tell(helper, share)
+    for done in _compiled(own_share):
         report(STAGE, done * n_processes, len(missing))
     for helper in helpers:
         helper.wait()
-    for _ in _compiled(_missing()):  # of a process that failed; here the error is seen
+    for _ in _compiled(_missing(modules)):  # of a process that failed; here the error is seen
         report(STAGE, len(missing) - 1, len(missing))
     report(STAGE, len(missing), len(missing))
     return len(missing)
+
+
+def _tell(helper: subprocess.Popen[str], share: list[Variant]) -> None:
+    """Tell a process what it compiles: what it would find missing itself depends on when it looks,
+    and on the modules that it has imported.
+    """
+    references = [variant.reference() for variant in share]
+    assert helper.stdin is not None
+    try:
+        with helper.stdin as stream:
+            json.dump(references, stream)
+    except BrokenPipeError:
+        pass  # it has failed, and its share is compiled here
 
 
 def _compiled(variants: list[Variant]) -> Iterator[int]:
@@ -123,25 +156,25 @@ def _n_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-def _missing() -> list[Variant]:
-    for name in MODULES:
+def _missing(modules: tuple[str, ...] = MODULES) -> list[Variant]:
+    for name in modules:
         importlib.import_module(name)
     variants = []
     for declared in DECLARED:
-        variants += [Variant(declared, signature) for signature in declared.signatures]
+        if declared.py_func.__module__ in modules:
+            variants += [Variant(declared, signature) for signature in declared.signatures]
     return [variant for variant in variants if variant.is_missing()]
 
 
-def _share(variants: list[Variant], number: int, n_shares: int) -> list[Variant]:
-    """Return the variants that one of some processes compiles: shares of about equal size."""
+def _shares(variants: list[Variant], n_shares: int) -> list[list[Variant]]:
+    """Return what each of some processes compiles: shares of about equal size."""
     loads = [0] * n_shares
-    share = []
+    shares: list[list[Variant]] = [[] for _ in range(n_shares)]
     for variant in sorted(variants, key=lambda variant: variant.size, reverse=True):
         smallest = loads.index(min(loads))
         loads[smallest] += variant.size
-        if smallest == number:
-            share.append(variant)
-    return share
+        shares[smallest].append(variant)
+    return shares
 
 
 def _size(kernel: Kernel, seen: set[Kernel]) -> int:
@@ -158,6 +191,5 @@ def _size(kernel: Kernel, seen: set[Kernel]) -> int:
 
 if __name__ == "__main__":
     announce(is_said=True)
-    share = _share(_missing(), int(sys.argv[1]), int(sys.argv[2]))
-    for _ in _compiled(share):
+    for _ in _compiled([Variant.referred(reference) for reference in json.load(sys.stdin)]):
         pass
