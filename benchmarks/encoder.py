@@ -3,12 +3,14 @@
     python -m benchmarks.encoder SET [SET ...] --out FOLDER [--seconds 1500] [--device cuda]
     python -m benchmarks.encoder gutenberg --models encoder --start random
     python -m benchmarks.encoder cooking --trial [--start random]
+    python -m benchmarks.encoder cooking --cost [--repeats 3]
 
 For each set: the default preset with the encoder (`encoder`), the same without it (`default`), and
 an encoder with one output a label as a user would write it (`plain`). Models are fitted to all
 training rows, saved, and loaded again in a new process. Test rows are read once by each model.
 `--trial` fits to nine tenths of the training rows and measures on the others, for choices; it reads
-no test rows. A set may be one of `benchmarks.variants`, such as "mesh, part".
+no test rows. `--cost` measures the CPU seconds, of all cores, that a frozen encoder adds to a fit on
+the CPU where its vectors are on disk, and those of computing them. A set may be one of `benchmarks.variants`, such as "mesh, part".
 REMBRANDT_ENCODER names the folder of the encoder; one whose word embeddings are
 stored as int8 with a scale for each row (`model.small.safetensors`) is accepted too.
 """
@@ -39,6 +41,7 @@ from rembrandt.data.dataset import Dataset
 from rembrandt.data.label_names import read_label_names
 from rembrandt.estimators.requests import dataset_rows, top_columns
 from rembrandt.metrics.hits import hits
+from rembrandt.parts.encoder.fit import frozen_encoder
 from rembrandt.parts.encoder.memory import training_bytes
 from rembrandt.parts.encoder.settings import EncoderSettings
 from rembrandt.storage.arrays import read_arrays, write_arrays
@@ -56,6 +59,8 @@ KS = (1, 3, 5)
 COMPARED_ROWS = 500
 # Part of the training rows that a trial measures.
 TRIAL_SHARE = 0.1
+# Processes of which `--cost` measures the CPU seconds: texts encoded, and fits.
+COSTS = ("encoding", "default", "encoder")
 
 
 class Stages:
@@ -309,6 +314,64 @@ def trial_rows(train: Dataset, seed: int) -> tuple[Dataset, Dataset]:
     return train.rows(np.sort(order[n_measured:])), train.rows(np.sort(order[:n_measured]))
 
 
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of those that it waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def run_once(kind: str, name: str, encoder: str) -> None:
+    """Encode the texts of a set or fit to it, and print the CPU seconds; a new process calls
+    this.
+    """
+    train = read_set(name, "train", None)
+    begun = cpu_seconds()
+    settings = EncoderSettings(encoder, training="frozen")
+    if kind == "encoding":
+        texts = list(train.texts)
+        frozen_encoder(texts, settings.with_defaults()).stored_vectors(texts)
+    else:
+        classifier = RembrandtClassifier(encoder=settings if kind == "encoder" else None)
+        classifier.set_params(random_state=0, device="cpu").fit_dataset(train)
+    work = cpu_seconds() - begun
+    print(json.dumps({"work": round(work, 2), "process": round(cpu_seconds(), 2)}))
+
+
+def measured_costs(name: str, encoder: str, repeats: int) -> dict[str, Any]:
+    """Return the least CPU seconds of encoding the texts of a set, and of fits with and without the
+    vectors, each in new processes and by turns.
+    """
+    least: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as cache:
+        # The first processes fill the caches of vectors and of compiled code.
+        for number, kind in enumerate([*COSTS, *COSTS[1:] * repeats]):
+            command = [sys.executable, "-m", "benchmarks.encoder", "--once", kind, name, encoder]
+            environment = os.environ | {"REMBRANDT_CACHE": cache, "HF_HUB_OFFLINE": "1"}
+            done = subprocess.run(
+                command, check=True, env=environment, stdout=subprocess.PIPE, text=True
+            )
+            seconds = json.loads(done.stdout)
+            print(f"    {kind}: {seconds}", flush=True)
+            if number >= len(COSTS) or kind == "encoding":
+                before = least.get(kind, seconds)
+                least[kind] = {key: min(seconds[key], before[key]) for key in seconds}
+    ratios = {
+        f"{key}_ratio": round(least["encoder"][key] / least["default"][key], 2)
+        for key in least["encoder"]
+    }
+    return {"set": name, **least, **ratios, "machine": machine("cpu")}
+
+
+def main_costs(arguments: argparse.Namespace) -> None:
+    """Measure what a frozen encoder costs, and write a JSON file for each set."""
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with usable_encoder(encoder_folder()) as encoder:
+        for name in arguments.sets:
+            row = measured_costs(name, encoder, arguments.repeats)
+            write_json(arguments.out / f"{file_stem(name, 'cost')}.json", row)
+            print(f"{name}: {row}", flush=True)
+
+
 def main(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Run every model on every set, and write a JSON file and the hits for each."""
     begun = time.perf_counter()
@@ -372,7 +435,10 @@ def parsed(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--tag", help="part of the names of the files")
     parser.add_argument("--trial", action="store_true", help="measure on training rows")
+    parser.add_argument("--cost", action="store_true", help="measure CPU seconds of a frozen one")
+    parser.add_argument("--repeats", type=int, default=3, help="fits of which the least counts")
     parser.add_argument("--reload", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--once", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args(words)
 
 
@@ -382,5 +448,9 @@ if __name__ == "__main__":
     logging.getLogger("rembrandt").setLevel(logging.INFO)
     if asked.reload:
         reload(Path(asked.reload[0]), asked.reload[1])
+    elif asked.once:
+        run_once(*asked.once)
+    elif asked.cost:
+        main_costs(asked)
     else:
         main(asked)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from rembrandt.parts.encoder import cache
+from rembrandt.parts.encoder import cache, text_encoder
 from rembrandt.parts.encoder.cache import cached_vectors
 from rembrandt.parts.encoder.text_encoder import GivenEncoder
 from tests.parts.encoder.conftest import Letters
@@ -109,3 +109,11 @@ def test_a_second_fit_encodes_nothing(tmp_path, monkeypatch):
     assert encoded == []
     new = ["blue pear", "a fast bus"]
     assert_array_equal(again.predict_proba(new), first.predict_proba(new))
+
+
+def test_the_vectors_of_the_last_texts_stay_in_memory(encoder, letters, monkeypatch):
+    monkeypatch.setattr(text_encoder, "KEPT_TEXTS", 3)
+    for texts, n_encoded in [("ab", 2), ("bc", 1), ("abc", 0), ("cd", 1), ("bcd", 0), ("a", 1)]:
+        letters.n_texts = 0
+        assert_array_equal(encoder.vectors(list(texts)), encoder.compute(list(texts)))
+        assert letters.n_texts == n_encoded + len(texts)

@@ -83,7 +83,7 @@ def test_without_a_refit_the_encoder_of_the_trial_is_kept(encoder, tmp_path):
     assert classifier.model_.parts["encoder"].encoder.device == "cpu"
 
 
-def test_a_frozen_encoder_is_referred_to_or_included(encoder, tmp_path):
+def test_afrozen_encoder_is_referred_to_or_included(encoder, tmp_path):
     classifier = fitted(str(encoder))
     assert not classifier.model_.parts["encoder"].facts()["included"]
     expected = classifier.decision_function(TEXTS[:5])
@@ -233,10 +233,10 @@ def test_a_checkpoint_has_no_objects(tmp_path):
 
 def test_the_number_of_tokens_of_frozen_vectors_is_taken_from_a_sample(encoder, monkeypatch):
     from rembrandt.parts.encoder import memory
-    from rembrandt.parts.encoder.fit import _frozen_encoder
+    from rembrandt.parts.encoder.fit import frozen_encoder
 
     def n_tokens(texts):
-        return _frozen_encoder(texts, settings).max_tokens
+        return frozen_encoder(texts, settings).max_tokens
 
     settings = EncoderSettings(str(encoder), training="frozen").with_defaults()
     short = "red"

@@ -1,6 +1,9 @@
 """Fine-tuning: it can be resumed, repeated, and estimated."""
 
+import gc
+import weakref
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +16,13 @@ from rembrandt.parts.encoder.fit import LOG_ODDS_WITHOUT_EXAMPLES, fit_encoder, 
 from rembrandt.parts.encoder.head import names_of_labels, starting_head
 from rembrandt.parts.encoder.memory import training_bytes
 from rembrandt.parts.encoder.settings import EncoderSettings
-from rembrandt.parts.encoder.tokens import Tokenizer, Tokens, training_batches, usual_tokens
+from rembrandt.parts.encoder.tokens import (
+    Tokenizer,
+    Tokens,
+    encoding_batches,
+    training_batches,
+    usual_tokens,
+)
 from rembrandt.parts.protocol import Fitting
 from rembrandt.storage.checkpoints import checkpoints_in
 from tests.encoders import texts_of_rows, word_encoder
@@ -98,6 +107,24 @@ def test_a_resumed_fit_gives_the_same_bits(network, head, tmp_path, monkeypatch,
     assert_equal(again, expected)
 
 
+def test_what_a_fit_holds_is_freed_at_its_end(network, head, monkeypatch):
+    runs = []
+
+    def noted(run, *rest):
+        runs.append(weakref.ref(run))
+        return trained(run, *rest)
+
+    trained = training._trained
+    monkeypatch.setattr(training, "_trained", noted)
+    gc.collect()
+    gc.disable()
+    try:
+        training.fine_tune(network, head, rows_of(network), RECIPE, CPU)
+        assert runs[0]() is None, "without a garbage collection"
+    finally:
+        gc.enable()
+
+
 def test_another_checkpoint_is_refused(network, head, tmp_path):
     with checkpoints_in(tmp_path, overhead=1e9) as checkpoints:
         checkpoints.begin({"fit": 1})
@@ -145,6 +172,18 @@ def test_batches_have_every_row_once_and_similar_lengths():
     assert max(len(batch) for batch in batches) == 16
     padding = sum(lengths[batch].max() * len(batch) for batch in batches) / lengths.sum()
     assert padding < 1.1
+
+
+def test_batches_to_encode_have_every_row_once_within_a_number_of_tokens():
+    lengths = np.random.default_rng(0).integers(1, 100, 1000)
+    lengths[[3, 500]] = 900
+    batches = list(encoding_batches(lengths, 400))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(1000))
+    for batch, following in pairwise(batches):
+        longest = lengths[batch].max()
+        assert len(batch) == max(1, 400 // longest)
+        assert lengths[batch].min() >= lengths[following].max()
+    assert [len(batch) for batch in encoding_batches(np.full(8, 10), 40)] == [4, 4]
 
 
 def test_tokens_of_long_texts_are_cut(network):
@@ -290,6 +329,16 @@ def test_the_rate_falls_to_zero_after_the_epochs_at_the_full_rate(network, head,
     assert_array_equal(rates[1:3], 1)
     decay = rates[3:].ravel()
     assert_allclose(decay, 1 - np.arange(len(decay)) / len(decay))
+
+
+@pytest.mark.parametrize(("batch_size", "n_rising"), [(9, 5), (90, 1)])
+def test_the_rate_rises_in_the_first_half_epoch_or_is_full_at_once(
+    network, head, monkeypatch, batch_size, n_rising
+):
+    recipe = replace(RECIPE, batch_size=batch_size, max_epochs=1)
+    rates, _ = rates_of(monkeypatch, network, head, recipe)
+    expected = np.minimum(np.arange(1, rates.size + 1) / n_rising, 1)
+    assert_allclose(rates.ravel(), expected)
 
 
 @pytest.mark.parametrize("decay_helps", [True, False])

@@ -16,9 +16,10 @@ from rembrandt.parts.embedding.kind import EmbeddingKind
 from rembrandt.parts.embedding.settings import PRESETS as EMBEDDING_PRESETS
 from rembrandt.parts.embedding.settings import EmbeddingSettings
 from rembrandt.parts.encoder.head import Encode, Head, names_of_labels, starting_head
+from rembrandt.parts.encoder.known import known_network
 from rembrandt.parts.encoder.libraries import is_of_library
 from rembrandt.parts.encoder.memory import expected_tokens
-from rembrandt.parts.encoder.network import Network, load_network
+from rembrandt.parts.encoder.network import Network
 from rembrandt.parts.encoder.part import EncoderFacts, EncoderPart, tuned_part
 from rembrandt.parts.encoder.settings import EncoderSettings
 from rembrandt.parts.encoder.text_encoder import (
@@ -41,7 +42,7 @@ LOG_ODDS_WITHOUT_EXAMPLES = -30.0
 @lru_cache(maxsize=2)
 def network_of(name: str) -> Network:
     """Return a network; a fit asks for it several times."""
-    return load_network(name)
+    return known_network(name)
 
 
 def is_network(name: Any) -> bool:
@@ -71,7 +72,7 @@ def fit_encoder(data: Examples, settings: EncoderSettings, fitting: Fitting) -> 
 def fit_frozen(data: Examples, settings: EncoderSettings, fitting: Fitting) -> EncoderPart:
     """Fit a label embedding of the vectors of a frozen encoder."""
     texts = texts_of(data)
-    encoder = _frozen_encoder(texts, settings).on(_device(fitting))
+    encoder = frozen_encoder(texts, settings).on(_device(fitting))
     host_encoder = encoder.on("cpu")
     if isinstance(encoder, NetworkEncoder | ReferencedEncoder):
         scored_texts = [] if fitting.scored is None else texts_of(fitting.scored)
@@ -112,7 +113,7 @@ def with_vectors(data: Examples, vectors: NDArray[np.float32]) -> Examples:
     return replace(data, X=as_rows(vectors), vectors=(), texts=None)
 
 
-def _frozen_encoder(texts: list[str], settings: EncoderSettings) -> TextEncoder:
+def frozen_encoder(texts: list[str], settings: EncoderSettings) -> TextEncoder:
     """Return the encoder of frozen vectors."""
     if isinstance(settings.name, TextEncoder):
         return settings.name

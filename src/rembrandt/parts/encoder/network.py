@@ -6,7 +6,8 @@ the types that are listed, and weights are arrays. So a network can be part of a
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -16,11 +17,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rembrandt.errors import ModelError, RembrandtError
+from rembrandt.errors import DataError, ModelError, RembrandtError
 from rembrandt.storage.arrays import Arrays, checked, positive
 from rembrandt.storage.files import read_bounded
 
 Pooling = Literal["mean", "cls"]
+Shape = tuple[int, ...]
 
 # Types of networks, and the names of their hidden size and of their number of layers.
 NETWORK_TYPES: dict[str, tuple[str, str]] = {
@@ -88,6 +90,42 @@ TOKENIZER = "tokenizer"
 EXTRA = "pip install 'rembrandt[encoder]'"
 
 
+class WeightsInFiles(Mapping[str, NDArray[np.float16]]):
+    """The weights of a network that was read before. They are read again when one is used, so that
+    a network of which only sizes and the checksum are used takes no time to load.
+    """
+
+    def __init__(self, network_name: str, digest: str, shapes: Mapping[str, Shape]) -> None:
+        self.digest = digest  # of the network that has these weights
+        self.shapes = shapes
+        self._network_name = network_name
+        self._weights: Mapping[str, NDArray[np.float16]] | None = None
+
+    def __getitem__(self, name: str) -> NDArray[np.float16]:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.shapes)
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)  # another process may not have the files
+
+    def _read(self) -> Mapping[str, NDArray[np.float16]]:
+        if self._weights is None:
+            network = load_network(self._network_name, offline=True)
+            if network.digest != self.digest:
+                raise DataError(
+                    f"the encoder {self._network_name!r} was changed while it was used; fit again "
+                    "in a new process",
+                    parameter="encoder",
+                )
+            self._weights = network.weights
+        return self._weights
+
+
 @dataclass(frozen=True)
 class Network:
     """A network that turns tokens into a vector."""
@@ -124,22 +162,31 @@ class Network:
         return int(self.config.get("pad_token_id", 0))
 
     @property
+    def weight_shapes(self) -> Mapping[str, Shape]:
+        """Shapes of the weights by their names."""
+        if isinstance(self.weights, WeightsInFiles):
+            return self.weights.shapes
+        return {name: weights.shape for name, weights in self.weights.items()}
+
+    @property
     def n_weights(self) -> int:
-        return sum(weights.size for weights in self.weights.values())
+        return sum(math.prod(shape) for shape in self.weight_shapes.values())
 
     @cached_property
     def n_block_weights(self) -> int:
         """Number of weights that every token is multiplied with: all but the embeddings."""
         return sum(
-            weights.size
-            for name, weights in self.weights.items()
-            if "embeddings" not in name and weights.ndim > 1
+            math.prod(shape)
+            for name, shape in self.weight_shapes.items()
+            if "embeddings" not in name and len(shape) > 1
         )
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything that its vectors depend on."""
-        sha256 = hashlib.sha256(json.dumps(self._facts(), sort_keys=True).encode())
+        if isinstance(self.weights, WeightsInFiles):
+            return self.weights.digest
+        sha256 = hashlib.sha256(json.dumps(self.facts(), sort_keys=True).encode())
         sha256.update(self.tokenizer)
         for name in sorted(self.weights):
             weights = self.weights[name]
@@ -147,7 +194,8 @@ class Network:
             sha256.update(np.ascontiguousarray(weights).reshape(-1).view(np.uint8).data)
         return sha256.hexdigest()
 
-    def _facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
+        """Return what its vectors depend on besides weights and tokenizer, as JSON."""
         return {
             "config": dict(self.config),
             "pooling": self.pooling,
@@ -159,7 +207,7 @@ class Network:
         """Return the network as named arrays and JSON."""
         arrays: Arrays = {f"{WEIGHT}{name}": array for name, array in self.weights.items()}
         arrays[TOKENIZER] = np.frombuffer(self.tokenizer, dtype=np.uint8)
-        return arrays, self._facts() | {"name": self.name, "licence": self.licence}
+        return arrays, self.facts() | {"name": self.name, "licence": self.licence}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "Network":
@@ -177,11 +225,22 @@ class Network:
         tokenizer = checked(TOKENIZER, arrays, (None,), "u")
         if tokenizer.dtype != np.uint8 or len(tokenizer) > MAX_FILE_BYTES or not weights:
             raise ModelError("the encoder has no weights, or a tokenizer that is none")
+        return cls.of_facts(facts, str(facts["name"]), weights, tokenizer)
+
+    @classmethod
+    def of_facts(
+        cls,
+        facts: dict[str, Any],
+        name: str,
+        weights: Mapping[str, NDArray[np.float16]],
+        tokenizer: NDArray[np.uint8],
+    ) -> "Network":
+        """Return a network of weights, a tokenizer and the JSON that `arrays` returned."""
         pooling = facts["pooling"]
         if pooling not in ("mean", "cls") or not isinstance(facts["normalize"], bool):
             raise ModelError("the encoder has an unknown pooling")
         network = cls(
-            name=str(facts["name"]),
+            name=name,
             config=checked_config(facts["config"]),
             weights=weights,
             tokenizer=tokenizer.tobytes(),

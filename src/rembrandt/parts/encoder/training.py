@@ -120,7 +120,16 @@ def fine_tune(
     the end.
     """
     with _enough_memory(), _repeatable(recipe.seed, device), _without_kept_memory(device):
-        run = _Run(network, head, rows, recipe, device, report)
+        return _trained(
+            _Run(network, head, rows, recipe, device, report), stopping, report, checkpoints
+        )
+
+
+def _trained(
+    run: "_Run", stopping: TrainingRows | None, report: Report, checkpoints: Checkpoints
+) -> Tuned:
+    """Train to the end; the tensors of the run are freed then."""
+    try:
         run.resume(checkpoints)
         while not run.is_done:
             run.train_epoch()
@@ -132,6 +141,8 @@ def fine_tune(
                 checkpoints.step(EPOCH_STAGE, run.epoch, run.state_arrays, run.state_facts())
         report("fine-tuning", run.epoch, run.epoch)
         return run.result()
+    finally:
+        run.forget_steps()
 
 
 @contextmanager
@@ -213,6 +224,12 @@ class _Run:
         self.decay_epochs = 0
         self.qualities: list[float] = []
         self.losses: list[float] = []
+
+    def forget_steps(self) -> None:
+        """Drop the steps, which hold the run in turn: its tensors would stay on the device until a
+        garbage collection, beside those of the next fit.
+        """
+        del self.steps
 
     @property
     def is_at_rest(self) -> bool:
