@@ -35,7 +35,6 @@ from scipy import sparse
 from benchmarks.real_sets import FOLDER, file_of, load_part
 from benchmarks.results import machine, write_json
 from rembrandt import RembrandtClassifier, __version__, blend, candidates
-from rembrandt.blend import Blend
 from rembrandt.candidates import choose_list_lengths
 from rembrandt.data.content import content_groups
 from rembrandt.data.examples import Examples
@@ -59,7 +58,7 @@ from rembrandt.planning import resolve
 from rembrandt.predict import Request, answer
 from rembrandt.progress import silent
 from rembrandt.search import holdout, search
-from rembrandt.search.blending import blended
+from rembrandt.search.blending import Blended, blended
 from rembrandt.search.holdout import splits_of
 from rembrandt.search.measures import Measures
 from rembrandt.search.trial import Trial
@@ -165,31 +164,40 @@ class Search:
         for name in self.settings.parts:
             self.parts[name] = self.trial.fit(name, self.settings, self.parts)
 
-    def blended(self, parts: Mapping[str, Part], settings: ModelSettings) -> Model:
-        """Return a model of these parts, with a blend that is learned on the held-out rows."""
+    def learned(self, parts: Mapping[str, Part], settings: ModelSettings) -> Blended:
+        """Return the blend of these parts that is learned on the held-out rows."""
         trial = self.trial
         views = {name: spec.view for name, spec in settings.parts.items()}
         ranked_hits = trial.ranked_hits(parts, views)
         lengths = choose_list_lengths(ranked_hits)
         candidates, unlisted = trial.candidates(dict(parts), views, lengths, SEED)
-        learned: Blend = blended(
+        return blended(
             candidates, unlisted, trial.held_out, settings.threshold, lengths, ranked_hits
-        ).blend
-        fit_data = trial.fit_data
+        )
+
+    def model(self, parts: Mapping[str, Part], settings: ModelSettings, learned: Blended) -> Model:
+        """Return a model of these parts with their blend."""
+        fit_data = self.trial.fit_data
         return Model(
             classes=fit_data.classes,
             multiclass=fit_data.multiclass,
             parts=dict(parts),
-            blend=learned,
+            blend=learned.blend,
             label_counts=np.bincount(fit_data.Y.indices, minlength=fit_data.n_labels),
             n_train=fit_data.n,
             settings=settings,
             facts=ModelFacts(version=__version__, memory_estimate=0),
         )
 
-    def usual_figure(self) -> float:
-        """Return the figure of the usual settings."""
-        return figure(self.blended(self.parts, self.settings), self.problem.other)
+    def measured(
+        self, parts: Mapping[str, Part], settings: ModelSettings
+    ) -> tuple[float, Measures]:
+        """Return the figure of a model on other rows, and its measures on the held-out rows, by
+        which a search chooses.
+        """
+        learned = self.learned(parts, settings)
+        model = self.model(parts, settings, learned)
+        return figure(model, self.problem.other), learned.measures
 
     def choices(self) -> Iterator[tuple[str, Choice]]:
         """Yield the names of the parts with what a search may change in them."""
@@ -198,18 +206,12 @@ class Search:
             for choice in KINDS[spec.kind].choices(spec.settings, data):
                 yield name, choice
 
-    def measured(self, name: str, part: Part) -> Measures | None:
-        """Measure a part by itself on the held-out rows, as a search does."""
-        if not part.retrieves_labels:
-            return None
-        return self.trial.measure(part, self.settings.parts[name].view)
-
-    def tried(self, name: str, choice: Choice, usual: float) -> Facts:
+    def tried(self, name: str, choice: Choice, usual: float, usual_measures: Measures) -> Facts:
         """Return the figures of the alternatives of one choice, and of the one that the held-out
         rows choose.
         """
         spec = self.settings.parts[name]
-        best = self.measured(name, self.parts[name])
+        best = usual_measures
         figures = {USUAL: usual}
         searched = USUAL
         values: Facts = {}
@@ -224,10 +226,8 @@ class Search:
             if part is None:
                 continue
             settings = self.settings.with_part(name, candidate)
-            model = self.blended(self.parts | {name: part}, settings)
-            figures[label] = figure(model, self.problem.other)
-            measures = self.measured(name, part)
-            if best is not None and measures is not None and measures.better_than(best):
+            figures[label], measures = self.measured(self.parts | {name: part}, settings)
+            if measures.better_than(best):
                 best = measures
                 searched = label
         return {
@@ -264,14 +264,16 @@ def gains(
     folder.mkdir(parents=True, exist_ok=True)
     for problem in problems(names, rows):
         tried = Search(problem, preset)
-        usual = tried.usual_figure()
+        usual, usual_measures = tried.measured(tried.parts, tried.settings)
         result = {
             "set": problem.name,
             "examples": problem.examples.n,
             "labels": problem.examples.n_labels,
             "parts": list(tried.settings.parts),
             USUAL: usual,
-            "choices": [tried.tried(name, choice, usual) for name, choice in tried.choices()],
+            "choices": [
+                tried.tried(name, choice, usual, usual_measures) for name, choice in tried.choices()
+            ],
         }
         results.append(result)
         print("\n".join(set_table(result)), flush=True)

@@ -225,6 +225,58 @@ class TestParts:
             work[d] = KINDS["embedding"].work(settings, data).dense
         assert work[largest] > largest**3 > work[largest + 1]
 
+    def embedding_work(self, data, **changes):
+        """Return the counted multiply-adds of an embedding."""
+        settings = {"n_components": 3, "n_oversamples": 2, "kernel": None} | changes
+        resolved = settings_of("embedding", data, embedding=EmbeddingSettings(**settings))
+        return KINDS["embedding"].work(resolved, data).dense
+
+    def test_the_embedding_counts_its_blocks_and_the_gram_matrix(self, monkeypatch):
+        """Sparse features, of which each row has two: they have fewer entries than columns."""
+        n, n_columns, n_labels = 30, 100, 7
+        columns = np.arange(2 * n) % n_columns
+        X = sparse.csr_array((np.ones(2 * n), columns, 2 * np.arange(n + 1)), (n, n_columns))
+        data = examples(X, np.eye(n_labels, dtype=np.float32)[np.arange(n) % n_labels])
+        n_used = 2 * n
+        whole = self.embedding_work(data, decoder="transpose")
+        monkeypatch.setattr(embedding_kind, "MAX_EXACT_COLUMNS", n_used - 1)
+        blocks = self.embedding_work(data, decoder="transpose")
+        assert whole - blocks == 2 * n * n_used + n_used**3
+        width = 3 + 2
+        assert blocks == embedding_kind.BLOCK_PRODUCTS * (n + n_used + n_labels) * width**2
+
+    def test_the_embedding_is_no_wider_than_the_features_and_the_constant(self):
+        n, d, n_labels = 30, 2, 7
+        X = np.random.default_rng(0).standard_normal((n, d))
+        data = examples(X, np.eye(n_labels, dtype=np.float32)[np.arange(n) % n_labels])
+        work = self.embedding_work(data, n_components=5, decoder="transpose")
+        gram = X.size * d + d**3
+        width = d + 1 + 2
+        expected = embedding_kind.BLOCK_PRODUCTS * (n + d + n_labels) * width**2 + gram
+        assert work == pytest.approx(expected)
+
+    def test_the_decoder_counts(self):
+        data = sparse_examples()
+        n, n_labels = data.n, data.n_labels
+
+        def decoding(n_random_features=0, **changes):
+            if n_random_features:
+                changes |= {"kernel": "gaussian", "n_random_features": n_random_features}
+            without = self.embedding_work(data, decoder="transpose")
+            return self.embedding_work(data, **changes) - without
+
+        def closed_form(n_mapped):
+            return (n + n_labels) * n_mapped**2 + n_mapped**3 / 3
+
+        assert decoding(decoder="ridge") == pytest.approx(closed_form(3))
+        assert decoding(50, decoder="ridge") == pytest.approx(closed_form(53))
+        for n_random_features in (0, 50):
+            n_mapped = 3 + n_random_features
+            epochs = 2 * 7 * n * n_mapped * n_labels
+            work = decoding(n_random_features, decoder="logistic", max_epochs=7)
+            assert work == pytest.approx(closed_form(n_mapped) + epochs)
+        assert decoding(decoder="candidates") == pytest.approx(embedding_kind.LISTING_WORK * n)
+
     @pytest.mark.usefixtures("free_lists")
     def test_it_has_no_kernel_where_that_costs_more_than_is_allowed(self, with_allowance, work):
         settings = with_allowance(1.1 * work["linear"], 0.0)
@@ -300,9 +352,15 @@ class TestParts:
         assert list(settings.parts) == ["embedding", "vectors"]
 
     def test_work_adds_up(self):
-        work = Work(dense=3e10) + Work(sparse=1e9)
+        work = Work(dense=3e10) + Work(sparse=2e9)
         assert work.seconds == pytest.approx(2.0)
         assert (work * 3).seconds == pytest.approx(6.0)
+
+    def test_what_costs_as_much_as_is_allowed_is_permitted(self):
+        work = Work(dense=3e10)
+        allowance = replace(ALLOWANCES["fast"], seconds=work.seconds)
+        assert allowance.permits(work)
+        assert not allowance.permits(work * 1.01)
 
 
 class TestSizes:

@@ -10,7 +10,6 @@ from rembrandt.metrics import ndcg_at_k, precision_at_k
 from rembrandt.search.measures import (
     SMALLEST_DIFFERENCE,
     Measures,
-    mean_measures,
     measure_hits,
     measure_labels,
 )
@@ -75,14 +74,6 @@ class TestFacts:
         assert facts.parts == ("trees", "embedding")
         assert (facts.p1, facts.p3, facts.p5, facts.quality) == (0.9, 0.5, 0.3, 0.8)
         assert facts.n_examples == 70
-
-    def test_the_mean_of_several_splits(self):
-        first = Measures((1.0, 0.5, 0.2), 0.8, np.array([0.6, 1.0]))
-        second = Measures((0.0, 0.5, 0.4), 0.4, np.array([0.4]))
-        mean = mean_measures([first, second])
-        assert mean.precision == pytest.approx((0.5, 0.5, 0.3))
-        assert mean.quality == pytest.approx(0.6)
-        assert mean.row_quality.tolist() == [0.6, 1.0, 0.4]
 
 
 class TestBetter:

@@ -7,6 +7,7 @@ import json
 import threading
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -421,7 +422,11 @@ class TestDecision:
 
     @pytest.fixture
     def decide(self, monkeypatch):
+        blended_parts = {}
+
         def candidates(trial, parts, *_):
+            blended_parts.clear()
+            blended_parts.update(parts)
             n = trial.held_out.n
             features = dict.fromkeys(parts, np.zeros((n, 1, 4), np.float32))
             labels = np.zeros((n, 1), np.int64)
@@ -430,9 +435,10 @@ class TestDecision:
             unlisted = UnlistedSample(np.zeros((0, len(parts))), nothing, nothing, nothing)
             return listed, unlisted
 
-        def blended(listed, *_):
+        def blended(quality, listed, *_):
+            together = sum(quality(part.settings) for part in blended_parts.values())
             blend = Blend.fixed(listed.features)
-            return Blended(blend, Measures((0.0, 0.0, 0.0), 0.0), {}, 0.5, 0.0)
+            return Blended(blend, Measures((0.0, 0.0, 0.0), together), {}, 0.5, 0.0)
 
         def run(
             quality,
@@ -448,14 +454,10 @@ class TestDecision:
                     raise MemoryError("no room")
                 return StubPart(part_settings, name not in silent)
 
-            def measure(_, part, __):
-                return Measures((0.0, 0.0, 0.0), quality(part.settings))
-
             monkeypatch.setattr(Trial, "fit", fit)
-            monkeypatch.setattr(Trial, "measure", measure)
             monkeypatch.setattr(Trial, "ranked_hits", lambda *_: {})
             monkeypatch.setattr(Trial, "candidates", candidates)
-            monkeypatch.setattr(search_module, "blended", blended)
+            monkeypatch.setattr(search_module, "blended", partial(blended, quality))
             data = replace(texts(), multiclass=multiclass)
             return search(data, settings, varies=True, fixed=fixed or {})
 
@@ -562,10 +564,23 @@ class TestDecision:
         }
         assert {settings["n_components"] for settings in tried} == {8, 30}
 
-    def test_a_part_that_finds_no_labels_itself_is_not_varied(self, decide):
-        result = decide(lambda _: 0.5, silent=("embedding",))
-        assert of_part("embedding", result.trials) == []
-        assert of_part("trees", result.trials) != []
+    def test_a_part_that_finds_no_labels_itself_is_measured_in_the_blend(self, decide):
+        def quality(settings):
+            return 0.5 + (getattr(settings, "leave_out", None) == 0.0)
+
+        result = decide(quality, silent=("embedding",))
+        assert result.settings.parts["embedding"].settings.leave_out == 0.0
+
+    def test_a_part_begins_with_the_measures_of_the_model_so_far(self, decide):
+        def quality(settings):
+            return getattr(settings, "cost", 0.0)
+
+        result = decide(quality)
+        begun = of_part("embedding", result.trials)[0]
+        chosen = [
+            trial for trial in of_part("trees", result.trials) if trial["outcome"] == "chosen"
+        ]
+        assert begun["quality"] == chosen[-1]["quality"] == 3.0
 
     def test_settings_without_memory_are_passed_over(self, decide):
         def has_kernel(settings):

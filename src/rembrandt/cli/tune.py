@@ -117,9 +117,9 @@ class Watcher:
 
 
 def _chosen_lines(trials: list[dict[str, Any]]) -> list[str]:
-    """Return the best settings of each part, and what it reaches with them alone."""
+    """Return the best settings of each part, and what the model reached when they were chosen."""
     return [
-        f"Chosen: {_named(trial)}, alone {_measures(trial)}."
+        f"Chosen: {_named(trial)}, the model then {_measures(trial)}."
         for trial in trials
         if trial["outcome"] == "chosen"
     ]

@@ -82,16 +82,3 @@ def measure_hits(held_out: Examples, hit: Array) -> Measures:
         row_quality = (first_is_right + row_ndcg) / 2
         quality = float(row_quality.mean())
     return Measures((p1, p3, p5), quality, row_quality)
-
-
-def mean_measures(of_splits: list[Measures]) -> Measures:
-    """Average over several splits."""
-    precisions = [measures.precision for measures in of_splits]
-    qualities = [measures.quality for measures in of_splits]
-    row_qualities = [measures.row_quality for measures in of_splits]
-    p1, p3, p5 = np.mean(precisions, axis=0).tolist()
-    return Measures(
-        precision=(p1, p3, p5),
-        quality=float(np.mean(qualities)),
-        row_quality=np.concatenate(row_qualities),
-    )
