@@ -176,7 +176,7 @@ def subsets(parts: Mapping[str, Part]) -> list[tuple[str, ...]]:
 def blended(search: RunningSearch, held_out: Examples, penalty: float) -> Blended:
     """Learn the blend of the parts of a search with this penalty on the weights."""
     with mock.patch.object(logistic, "PENALTY", penalty):
-        return search.blended(held_out)
+        return search.blended(search.fitted, held_out)
 
 
 def candidates(

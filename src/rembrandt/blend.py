@@ -86,7 +86,7 @@ class Blend:
                 total = total + weight * features[..., number]
         u = curved_features(candidates)
         for u_i, row in zip(u, self.quadratic, strict=True):
-            slope = sum(weight * u_j for weight, u_j in zip(row, u, strict=True))
+            slope = _linear_form(row, u)
             total = total + u_i * slope
         return np.where(candidates.is_label, total, -np.inf)
 
@@ -111,10 +111,13 @@ class Blend:
 
     def to_json(self) -> dict[str, Any]:
         """Return the blend as JSON."""
-        weights = {name: list(part_weights) for name, part_weights in self.weights.items()}
+        weights = {}
+        for name, part_weights in self.weights.items():
+            weights[name] = list(part_weights)
+        quadratic = [list(row) for row in self.quadratic]
         return {
             "weights": weights,
-            "quadratic": [list(row) for row in self.quadratic],
+            "quadratic": quadratic,
             "frequency": self.frequency,
             "bias": self.bias,
             "unlisted": list(self.unlisted),
@@ -131,9 +134,10 @@ class Blend:
         quadratic = tuple(_finite_weights(row) for row in facts["quadratic"])
         unlisted = _finite_weights(facts["unlisted"])
         size = len(weights) + 1
-        if any(len(part_weights) != N_FEATURES for part_weights in weights.values()):
+        other_lengths = _lengths_of(weights.values()) - {N_FEATURES}
+        if other_lengths:
             raise StorageError(f"a blend has {N_FEATURES} weights for each part")
-        if len(quadratic) != size or any(len(row) != size for row in quadratic):
+        if len(quadratic) != size or _lengths_of(quadratic) != {size}:
             raise StorageError(f"the quadratic form of this blend has {size} rows and columns")
         if len(unlisted) != size + 1 or not isinstance(facts["competing"], bool):
             raise StorageError("the weights of unlisted labels do not belong to this blend")
@@ -156,6 +160,16 @@ class Blend:
 
 def _finite_weights(values: Iterable[Any]) -> Weights:
     return tuple(finite(value) for value in values)
+
+
+def _lengths_of(rows: Iterable[Weights]) -> set[int]:
+    return {len(row) for row in rows}
+
+
+def _linear_form(weights: Weights, u: list[Array]) -> Any:
+    """Return the sum of the entries of ``u``, each times its weight."""
+    products = (weight * u_j for weight, u_j in zip(weights, u, strict=True))
+    return sum(products)
 
 
 def fit_blend(
@@ -219,7 +233,9 @@ def _better_of_both(design: Array, y: Array, sizes: Array) -> tuple[Array, bool]
     competing = newton(design, y, sizes=sizes)
     independent_p = logistic(design @ independent)
     competing_p, _ = conditional(design @ competing, sizes)
-    if _marginal_loss(competing_p, y) < _marginal_loss(independent_p, y):
+    independent_loss = _marginal_loss(independent_p, y)
+    competing_loss = _marginal_loss(competing_p, y)
+    if competing_loss < independent_loss:
         return competing, True
     return independent, False
 
@@ -249,30 +265,38 @@ def _design(candidates: Candidates) -> Array:
     if len(candidates.features) == 1:
         log_frequency[:] = 0  # so it gets no weight, and the ranking is that of the part
     for i, left in enumerate(u):
-        columns += [left * right for right in u[: i + 1]]
+        for right in u[: i + 1]:
+            columns.append(left * right)
     constant = np.ones(len(log_frequency))
-    return np.stack([*columns, log_frequency, constant], axis=1)
+    columns += [log_frequency, constant]
+    return np.stack(columns, axis=1)
 
 
-def _as_blend(vector: Array, names: list[str], unlisted: Weights, competing: bool) -> Blend:
+def _as_blend(
+    vector: Array,
+    names: list[str],
+    unlisted: Weights,
+    competing: bool,
+) -> Blend:
     """Return the blend whose design has these weights."""
-    n_linear = N_FEATURES * len(names)
+    n_parts = len(names)
+    n_linear = N_FEATURES * n_parts
     linear = vector[:n_linear].copy()
-    linear = linear.reshape(len(names), N_FEATURES)
+    linear = linear.reshape(n_parts, N_FEATURES)
     linear[:, LOG_ODDS] /= LOG_SCALE
     weights = {}
     for name, part_weights in zip(names, linear.tolist(), strict=True):
         weights[name] = tuple(part_weights)
 
-    size = len(names) + 1
-    lower = np.zeros((size, size))
+    size = n_parts + 1
     products = vector[n_linear:-2]
+    lower = np.zeros((size, size))
     lower[np.tril_indices(size)] = products / LOG_SCALE**2
     symmetric = (lower + lower.T) / 2
-    quadratic = [tuple(row) for row in symmetric.tolist()]
+    rows = symmetric.tolist()
     return Blend(
         weights=weights,
-        quadratic=tuple(quadratic),
+        quadratic=tuple(tuple(row) for row in rows),
         frequency=float(vector[-2] / LOG_SCALE),
         bias=float(vector[-1]),
         unlisted=unlisted,
@@ -282,26 +306,33 @@ def _as_blend(vector: Array, names: list[str], unlisted: Weights, competing: boo
 
 def _as_vector(blend: Blend) -> Array:
     """Return the weights of a design that has this blend: the inverse of `_as_blend`."""
-    linear = np.array(list(blend.weights.values()))
+    part_weights = list(blend.weights.values())
+    linear = np.array(part_weights)
     linear[:, LOG_ODDS] *= LOG_SCALE
     symmetric = np.array(blend.quadratic) * LOG_SCALE**2
     # A product of two different entries of u has one weight in the design, and two in Q.
-    doubled = symmetric + symmetric.T - np.diag(np.diag(symmetric))
-    lower = doubled[np.tril_indices(len(doubled))]
+    diagonal = np.diag(symmetric)
+    doubled = symmetric + symmetric.T - np.diag(diagonal)
+    lower = np.tril_indices(len(doubled))
+    products = doubled[lower]
     frequency = blend.frequency * LOG_SCALE
-    return np.concatenate([linear.ravel(), lower, [frequency, blend.bias]])
+    last = [frequency, blend.bias]
+    return np.concatenate([linear.ravel(), products, last])
 
 
 def _fit_unlisted(sample: UnlistedSample | None, n_parts: int) -> Weights:
     """Learn the weights of the labels that are in no list."""
-    if sample is None or not sample.true.any() or sample.true.all():
+    if sample is None:
+        return _fixed_unlisted(n_parts)
+    is_true = sample.true
+    if is_true.all() or not is_true.any():
         return _fixed_unlisted(n_parts)
     log_odds = sample.log_odds.T / LOG_SCALE
     log_frequencies = sample.log_frequencies / LOG_SCALE
-    constant = np.ones(len(sample.true))
+    constant = np.ones(len(is_true))
     columns = [*log_odds, log_frequencies, constant]
     design = np.stack(columns, axis=1).astype(np.float64)
-    y = sample.true.astype(np.float64)
+    y = is_true.astype(np.float64)
     weights = newton(design, y, importance=sample.weights)
     weights[:-1] /= LOG_SCALE
     return tuple(weights.tolist())
@@ -309,7 +340,10 @@ def _fit_unlisted(sample: UnlistedSample | None, n_parts: int) -> Weights:
 
 def _fixed_unlisted(n_parts: int) -> Weights:
     """Return the weights of the mean log-odds of the parts."""
-    return (1 / n_parts,) * n_parts + (0.0, 0.0)
+    part_weights = (1 / n_parts,) * n_parts
+    frequency = 0.0
+    bias = 0.0
+    return (*part_weights, frequency, bias)
 
 
 def curved_features(candidates: Candidates) -> list[Array]:
@@ -335,19 +369,22 @@ def competing_probabilities(log_odds: Array, n_labels: int) -> Array:
     label is more likely than one of these is on average. Where all labels are listed, nothing
     is left for others.
     """
+    impossible = -np.inf
     is_label = np.isfinite(log_odds)
-    n_others = n_labels - is_label.sum(axis=1, keepdims=True)
+    n_listed = is_label.sum(axis=1, keepdims=True)
+    n_others = n_labels - n_listed
     has_others = n_others > 0
-    mean_of_others = np.log(LEAST_SHARE / np.maximum(n_others, 1))
-    floor = np.where(has_others, mean_of_others, -np.inf)
+    least_odds = LEAST_SHARE / np.maximum(n_others, 1)
+    floor = np.where(has_others, np.log(least_odds), impossible)
     raised = np.maximum(log_odds, floor)
-    competing = np.where(is_label, raised, -np.inf)
-    nothing = np.where(has_others, 0.0, -np.inf)
-    largest_listed = competing.max(axis=1, keepdims=True, initial=-np.inf)
+    competing = np.where(is_label, raised, impossible)
+    nothing = np.where(has_others, 0.0, impossible)
+    largest_listed = competing.max(axis=1, keepdims=True, initial=impossible)
     # Nothing overflows after the largest is subtracted.
     largest = np.maximum(largest_listed, nothing)
     shares = np.exp(competing - largest)
     # The sum of each row is taken on its own, so that it does not depend on the width of the block.
-    sums = np.cumsum(shares, axis=1)[:, -1:]
+    running_sums = np.cumsum(shares, axis=1)
+    sums = running_sums[:, -1:]
     totals = sums + np.exp(nothing - largest)
     return np.asarray(shares / totals)

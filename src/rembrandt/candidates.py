@@ -62,14 +62,15 @@ class Candidates:
         """Return the candidates that are wanted; ``is_wanted`` has a value for each label."""
         is_kept = self.is_label & is_wanted[self.labels]
         wanted_labels = np.where(is_kept, self.labels, -1)
-        wanted_first = np.argsort(~is_kept, axis=1, kind="stable")
+        order = np.argsort(~is_kept, axis=1, kind="stable")  # wanted ones first
 
         def ordered(values: Array) -> Array:
-            return np.take_along_axis(values, wanted_first, axis=1)
+            return np.take_along_axis(values, order, axis=1)
 
+        order_of_features = order[..., None]
         features = {}
         for name, values in self.features.items():
-            features[name] = np.take_along_axis(values, wanted_first[..., None], axis=1)
+            features[name] = np.take_along_axis(values, order_of_features, axis=1)
         return Candidates(
             labels=ordered(wanted_labels),
             features=features,
@@ -94,13 +95,15 @@ class Candidates:
 
 def _stacked(blocks: list[Array], fill: int = 0) -> Array:
     """Stack arrays of n × m or n × m × 4 that differ in m."""
-    width = max(block.shape[1] for block in blocks)
+    widths = [block.shape[1] for block in blocks]
+    widest = max(widths)
     padded = []
-    for block in blocks:
-        n_missing = width - block.shape[1]
+    for block, width in zip(blocks, widths, strict=True):
+        n_missing = widest - width
         before_and_after = [(0, 0)] * block.ndim
         before_and_after[1] = (0, n_missing)
-        padded.append(np.pad(block, before_and_after, constant_values=fill))
+        wide = np.pad(block, before_and_after, constant_values=fill)
+        padded.append(wide)
     return np.concatenate(padded)
 
 
@@ -121,11 +124,15 @@ class UnlistedSample:
     @classmethod
     def joined(cls, samples: list["UnlistedSample"]) -> "UnlistedSample":
         """Concatenate samples."""
+        log_odds = [sample.log_odds for sample in samples]
+        log_frequencies = [sample.log_frequencies for sample in samples]
+        true = [sample.true for sample in samples]
+        weights = [sample.weights for sample in samples]
         return cls(
-            log_odds=np.concatenate([sample.log_odds for sample in samples]),
-            log_frequencies=np.concatenate([sample.log_frequencies for sample in samples]),
-            true=np.concatenate([sample.true for sample in samples]),
-            weights=np.concatenate([sample.weights for sample in samples]),
+            log_odds=np.concatenate(log_odds),
+            log_frequencies=np.concatenate(log_frequencies),
+            true=np.concatenate(true),
+            weights=np.concatenate(weights),
         )
 
 
@@ -144,7 +151,8 @@ def choose_list_lengths(hits_by_rank: dict[str, Array]) -> dict[str, int]:
     precisions = {}
     beyond = np.zeros(SMOOTHED_RANKS)
     for name, hits in hits_by_rank.items():
-        precisions[name] = np.append(hits.mean(axis=0), beyond)
+        precision = hits.mean(axis=0)
+        precisions[name] = np.append(precision, beyond)
     lengths = dict.fromkeys(precisions, 0)
 
     def next_precision(name: str) -> float:
@@ -186,13 +194,18 @@ def collect(
         scores_of_union = _scores_of(part, part_rows, labels, listed, scores)
         likelihood = part.likelihood(part_rows, labels, scores_of_union)
         best_label = listed[:, :1]
-        best = part.likelihood(part_rows, best_label, scores[:, :1])
+        best_score = scores[:, :1]
+        best = part.likelihood(part_rows, best_label, best_score)
         features[name] = features_of(likelihood, labels, listed, scores, best)
     label_or_first = np.maximum(labels, 0)
     return Candidates(labels, features, log_frequencies[label_or_first])
 
 
-def _lists(parts: Parts, rows: PreparedRows, list_lengths: Mapping[str, int]) -> Lists:
+def _lists(
+    parts: Parts,
+    rows: PreparedRows,
+    list_lengths: Mapping[str, int],
+) -> Lists:
     """Return the ranked labels and scores of the parts that list any."""
     lists = {}
     for name, part in parts.items():
@@ -202,7 +215,13 @@ def _lists(parts: Parts, rows: PreparedRows, list_lengths: Mapping[str, int]) ->
     return lists
 
 
-def _scores_of(part: Part, rows: Any, labels: Labels, listed: Labels, scores: Array) -> Array:
+def _scores_of(
+    part: Part,
+    rows: Any,
+    labels: Labels,
+    listed: Labels,
+    scores: Array,
+) -> Array:
     """Return a part's scores of ``labels``, of which it has listed some with their scores."""
     result = np.full(labels.shape, np.nan, dtype=scores.dtype)
     look_up(labels, listed, scores, result)
@@ -215,7 +234,11 @@ def _scores_of(part: Part, rows: Any, labels: Labels, listed: Labels, scores: Ar
 
 
 def features_of(
-    likelihood: Array, labels: Labels, listed: Labels, scores: Array, best: Array
+    likelihood: Array,
+    labels: Labels,
+    listed: Labels,
+    scores: Array,
+    best: Array,
 ) -> Array:
     """Return the features (n × m × 4) of the likelihoods of ``labels``.
 
@@ -240,10 +263,12 @@ def ranks_of(scores: Array) -> Array:
     """Return the ranks, from 1, of descending scores (n × m); equal scores have equal ranks."""
     width = scores.shape[1]
     positions = np.arange(1, width + 1, dtype=np.float32)
-    is_lower = np.ones(scores.shape, dtype=np.bool_)
-    is_lower[:, 1:] = scores[:, 1:] < scores[:, :-1]
+    scores_before = scores[:, :-1]
+    is_lower = np.ones(scores.shape, dtype=bool)
+    is_lower[:, 1:] = scores[:, 1:] < scores_before
     new_ranks = np.where(is_lower, positions, 0)
-    return np.asarray(np.maximum.accumulate(new_ranks, axis=1))
+    ranks = np.maximum.accumulate(new_ranks, axis=1)
+    return np.asarray(ranks)
 
 
 def _bounded(likelihood: Array) -> Array:
@@ -261,8 +286,9 @@ def unlisted_scores(parts: Parts, rows: PreparedRows, labels: Labels) -> list[Ar
     """Return the log-odds that each part gives to some labels (n × m) of prepared rows."""
     log_odds = []
     for name, part in parts.items():
-        scores = part.at(rows[name], labels)
-        likelihood = part.likelihood(rows[name], labels, scores)
+        part_rows = rows[name]
+        scores = part.at(part_rows, labels)
+        likelihood = part.likelihood(part_rows, labels, scores)
         without_padding = np.where(labels < 0, 0, likelihood)
         log_odds.append(log_odds_of(without_padding).astype(np.float32))
     return log_odds
@@ -305,12 +331,13 @@ def sample_unlisted(
     labels = np.where(is_kept, labels, -1)
     log_odds = unlisted_scores(parts, rows, labels)
 
-    is_true = np.zeros(labels.shape, dtype=np.bool_)
+    is_true = np.zeros(labels.shape, dtype=bool)
     is_true[:, :n_true] = True
+    n_kept_true = (is_kept & is_true).sum(axis=1)
+    n_kept_drawn = (is_kept & ~is_true).sum(axis=1)
     n_unlisted = n_labels - candidates.is_label.sum(axis=1)
-    n_others = n_unlisted - (is_kept & is_true).sum(axis=1)
-    n_drawn = (is_kept & ~is_true).sum(axis=1)
-    weight_of_drawn = n_others / np.maximum(n_drawn, 1)
+    n_others = n_unlisted - n_kept_true
+    weight_of_drawn = n_others / np.maximum(n_kept_drawn, 1)
     weights = np.where(is_true, 1.0, weight_of_drawn[:, None])
 
     kept_labels = labels[is_kept]
@@ -328,11 +355,13 @@ def is_among(labels: Labels, others: Labels) -> Array:
     largest = int(labels.max(initial=0))
     largest_other = int(others.max(initial=0))
     n_codes = max(largest, largest_other) + 1
-    rows = np.arange(len(labels))[:, None]
+    rows = np.arange(len(labels))
     # A code for each pair of a row and a label.
-    codes = rows * n_codes + labels
-    other_codes = rows * n_codes + others
-    is_member = np.isin(codes, other_codes[others >= 0])
+    first_codes = rows[:, None] * n_codes
+    codes = first_codes + labels
+    other_codes = first_codes + others
+    is_other = others >= 0
+    is_member = np.isin(codes, other_codes[is_other])
     return np.asarray(is_member & (labels >= 0))
 
 
@@ -343,9 +372,11 @@ def union(lists: list[Labels]) -> Labels:
     beyond = np.iinfo(np.int64).max  # takes the place of -1 to be sorted to the end
     joined = np.hstack(lists)
     joined = np.sort(joined, axis=1)
-    is_repeated = np.zeros(joined.shape, dtype=np.bool_)
-    is_repeated[:, 1:] = np.diff(joined, axis=1) == 0
-    joined[is_repeated | (joined < 0)] = beyond
+    steps = np.diff(joined, axis=1)
+    is_repeated = np.zeros(joined.shape, dtype=bool)
+    is_repeated[:, 1:] = steps == 0
+    is_missing = joined < 0
+    joined[is_repeated | is_missing] = beyond
     joined = np.sort(joined, axis=1)
     n_distinct = (joined < beyond).sum(axis=1)
     width = int(n_distinct.max(initial=1))

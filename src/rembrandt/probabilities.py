@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.blend import LARGEST, SMALLEST
-from rembrandt.candidates import Candidates, all_scores, collect, unlisted_scores
+from rembrandt.candidates import (
+    DISTANCE,
+    LIKELIHOOD,
+    LOG_ODDS,
+    Candidates,
+    all_scores,
+    collect,
+    unlisted_scores,
+)
 from rembrandt.data.views import Views, as_views
 from rembrandt.linalg import Array
 from rembrandt.linalg.logistic import logistic
@@ -25,6 +33,7 @@ from rembrandt.model.model import Model
 from rembrandt.parts.protocol import Labels
 
 Mask = NDArray[np.bool_]
+Probabilities = NDArray[np.float32]
 Prepared = dict[str, Any]  # what each part computed for some rows
 
 MAX_UNSEEN_LABELS = 20  # labels without examples that are listed for a row
@@ -54,10 +63,9 @@ class ListedLabels:
     def without(self, rows: Mask) -> "ListedLabels":
         """Return the same lists, empty for some rows."""
         is_out = rows[:, None]
-        return ListedLabels(
-            labels=np.where(is_out, -1, self.labels),
-            probabilities=np.where(is_out, 0, self.probabilities),
-        )
+        labels = np.where(is_out, -1, self.labels)
+        probabilities = np.where(is_out, 0, self.probabilities)
+        return ListedLabels(labels, probabilities)
 
 
 def listed_labels(model: Model, prepared: Prepared) -> ListedLabels:
@@ -76,22 +84,26 @@ def listed_labels(model: Model, prepared: Prepared) -> ListedLabels:
     return _merged(seen, unseen, model.n_labels)
 
 
-def probabilities_of_all(model: Model, rows: Views) -> NDArray[np.float32]:
+def probabilities_of_all(model: Model, rows: Views) -> Probabilities:
     """Return the probabilities of all labels of rows that are scored together, n × c."""
     prepared = model.prepared(rows)
-    return with_unlisted(model, rows, prepared, listed_labels(model, prepared))
+    listed = listed_labels(model, prepared)
+    return with_unlisted(model, rows, prepared, listed)
 
 
 def with_unlisted(
-    model: Model, rows: Views, prepared: Prepared, listed: ListedLabels
-) -> NDArray[np.float32]:
+    model: Model,
+    rows: Views,
+    prepared: Prepared,
+    listed: ListedLabels,
+) -> Probabilities:
     """Return the probabilities of all labels of prepared rows whose listed labels are known."""
     as_unlisted = _unlisted_log_odds(model, prepared, rows.n)
     listed_rows, entries = np.nonzero(listed.is_label)
     columns = listed.labels[listed_rows, entries]
     cap = _next_below(listed.smallest)
     if model.blend.competing:
-        is_unlisted = np.ones(as_unlisted.shape, dtype=np.bool_)
+        is_unlisted = np.ones(as_unlisted.shape, dtype=bool)
         is_unlisted[listed_rows, columns] = False
         total = listed.probabilities.sum(axis=1, dtype=np.float64)
         remaining = np.maximum(1 - total, 0)
@@ -114,10 +126,10 @@ def is_blank(model: Model, rows: Any) -> Mask:
     views = as_views(rows)
     if views.texts is not None and model.reads_every_text:
         is_empty = [not text.strip() for text in views.texts]
-        return np.array(is_empty, dtype=np.bool_)
+        return np.array(is_empty, dtype=bool)
     has_terms = is_sparse(views.features) and not views.has_vectors
     if model.text is None or not has_terms:
-        return np.zeros(views.n, dtype=np.bool_)
+        return np.zeros(views.n, dtype=bool)
     n_terms = np.diff(views.features.indptr)
     blank = np.asarray(n_terms == 0)
     if model.unseen_part is None or not blank.any():
@@ -125,9 +137,10 @@ def is_blank(model: Model, rows: Any) -> Mask:
     without_terms = np.flatnonzero(blank)
     part = model.parts[model.unseen_part]
     view = model.settings.parts[model.unseen_part].view
-    read = views[without_terms].view(view)
-    names, _ = part.top_among(part.prepare(read), model.is_unseen, 1)
-    is_without_name = names < 0
+    blank_rows = views[without_terms].view(view)
+    prepared = part.prepare(blank_rows)
+    best_name, _ = part.top_among(prepared, model.is_unseen, 1)
+    is_without_name = best_name < 0
     blank[without_terms] = is_without_name.all(axis=1)
     return blank
 
@@ -157,7 +170,8 @@ def scored_labels(model: Model, row: Views, labels: Labels) -> ScoredLabels:
     prepared = model.prepared(row)
     of_parts = unlisted_scores(model.parts, prepared, labels[None])
     log_odds_of_parts = np.vstack(of_parts).astype(np.float64)
-    log_frequencies = model.log_frequencies[labels].astype(np.float64)
+    frequencies = model.log_frequencies[labels]
+    log_frequencies = frequencies.astype(np.float64)
     likelihood = np.zeros(log_odds_of_parts.shape)
     from_ranks = np.zeros(len(labels))
     candidates = _candidates(model, prepared)
@@ -167,16 +181,19 @@ def scored_labels(model: Model, row: Views, labels: Labels) -> ScoredLabels:
     entries = np.searchsorted(candidate_labels, labels[is_listed])
     for number, (name, features) in enumerate(candidates.features.items()):
         weights = np.array(model.blend.weights[name])
-        listed_features = features[0, entries].astype(np.float64)
-        likelihood[number, is_listed] = listed_features[:, 0]
-        log_odds_of_parts[number, is_listed] = listed_features[:, 1]
-        rank_features = listed_features[:, 2:]
-        from_ranks[is_listed] += rank_features @ weights[2:]
-    of_blend = model.blend.unlisted_log_odds(list(log_odds_of_parts), log_frequencies)
-    of_candidates = model.blend.log_odds(candidates)[0]
+        features_of_listed = features[0, entries].astype(np.float64)
+        likelihood[number, is_listed] = features_of_listed[:, LIKELIHOOD]
+        log_odds_of_parts[number, is_listed] = features_of_listed[:, LOG_ODDS]
+        rank_features = features_of_listed[:, DISTANCE:]
+        rank_weights = weights[DISTANCE:]
+        from_ranks[is_listed] += rank_features @ rank_weights
+    blend = model.blend
+    of_blend = blend.unlisted_log_odds(list(log_odds_of_parts), log_frequencies)
+    of_candidates = blend.log_odds(candidates)[0]
     of_blend[is_listed] = of_candidates[entries]
     probabilities = probabilities_of_all(model, row)[0]
-    of_probability = log_odds(probabilities[labels]).astype(np.float64)
+    of_labels = log_odds(probabilities[labels])
+    of_probability = of_labels.astype(np.float64)
     return ScoredLabels(
         is_listed=is_listed,
         likelihood=likelihood,
@@ -190,8 +207,12 @@ def scored_labels(model: Model, row: Views, labels: Labels) -> ScoredLabels:
 
 def _candidates(model: Model, prepared: Prepared) -> Candidates:
     """Return the listed labels that have examples."""
-    lengths = model.blend.list_lengths
-    candidates = collect(model.parts, prepared, model.log_frequencies, lengths)
+    candidates = collect(
+        model.parts,
+        prepared,
+        model.log_frequencies,
+        model.blend.list_lengths,
+    )
     if model.unseen_part is None:
         return candidates
     return candidates.among(~model.is_unseen)
@@ -221,12 +242,14 @@ def _with_shares_of_one(
     """Divide one between labels without examples, which take their probabilities, and others."""
     total = unseen.probabilities.sum(axis=1, keepdims=True)
     taken = np.minimum(total, MAX_UNSEEN_SHARE)
-    scale = taken / np.where(total > 0, total, 1)
-    of_unseen = unseen.probabilities * scale
+    divisor = np.where(total > 0, total, 1)
+    of_unseen = unseen.probabilities * (taken / divisor)
     of_seen = seen.probabilities * (1 - taken)
     of_seen = np.maximum(of_seen, SMALLEST)
     of_seen = np.where(seen.is_label, of_seen, 0)
-    return replace(seen, probabilities=of_seen), replace(unseen, probabilities=of_unseen)
+    shares_of_seen = replace(seen, probabilities=of_seen)
+    shares_of_unseen = replace(unseen, probabilities=of_unseen)
+    return shares_of_seen, shares_of_unseen
 
 
 def _merged(seen: ListedLabels, unseen: ListedLabels, n_labels: int) -> ListedLabels:
@@ -236,10 +259,11 @@ def _merged(seen: ListedLabels, unseen: ListedLabels, n_labels: int) -> ListedLa
     probabilities = probabilities.astype(np.float32)
     last_without_label = np.where(labels < 0, n_labels, labels)
     order = np.argsort(last_without_label, axis=1, kind="stable")
-    return ListedLabels(
-        labels=np.take_along_axis(labels, order, axis=1),
-        probabilities=np.take_along_axis(probabilities, order, axis=1),
-    )
+
+    def ordered(values: Array) -> Array:
+        return np.take_along_axis(values, order, axis=1)
+
+    return ListedLabels(ordered(labels), ordered(probabilities))
 
 
 def _unlisted_log_odds(model: Model, prepared: Prepared, n_rows: int) -> Array:
@@ -254,7 +278,7 @@ def _unlisted_log_odds(model: Model, prepared: Prepared, n_rows: int) -> Array:
     return total
 
 
-def _next_below(probabilities: Array) -> NDArray[np.float32]:
+def _next_below(probabilities: Array) -> Probabilities:
     """Return the next smaller probabilities."""
     bounded = np.minimum(probabilities, LARGEST)
     bounded = bounded.astype(np.float32)

@@ -28,13 +28,14 @@ def greedy(blocks: list[Any], weights: Any, n: int) -> list[int]:
     return chosen
 
 
+@pytest.mark.parametrize("scale", [1, 10])
 @pytest.mark.parametrize("kind", ["sparse", "dense", "both"])
-def test_each_row_is_the_one_that_adds_most(kind: str) -> None:
+def test_each_row_is_the_one_that_adds_most(kind: str, scale: float) -> None:
     rng = np.random.default_rng(0)
     words = sparse.random_array((150, 60), density=0.1, format="csr", rng=rng)
     vectors = rng.standard_normal((150, 8))
     blocks = {"sparse": [words], "dense": [vectors], "both": [words, vectors]}[kind]
-    weights = rng.random(150)
+    weights = scale * rng.random(150)
     assert Covering(blocks, weights).choose(40).tolist() == greedy(blocks, weights, 40)
 
 
@@ -50,3 +51,13 @@ def test_rows_like_known_ones_come_late() -> None:
     covering = Covering([rows], np.ones(6))
     covering.cover([np.eye(3)[:1]])
     assert covering.choose(2).tolist() == [3, 5]
+
+
+def test_a_row_whose_bound_is_its_gain_comes_before_one_that_adds_little_less() -> None:
+    """The bound of the other rows is twice their gain, so that their gains are known first."""
+    rows = np.array([[0.0, 1.0, 1.0], [0.0, 1.0, -1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    weight = np.sqrt(2 / 1.0005)
+    weights = np.array([weight, weight, 1.0, 1.0])
+    chosen = Covering([rows], weights).choose(4)
+    assert chosen.tolist() == greedy([rows], weights, 4)
+    assert chosen[0] == 2

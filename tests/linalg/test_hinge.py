@@ -5,9 +5,10 @@ or on all.
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
-from rembrandt.linalg.hinge import CACHED_ROWS, compact_pool, squared_hinge
+from rembrandt.linalg.hinge import CACHED_ROWS, compact_pool, squared_hinge, two_multipliers
 from rembrandt.linalg.hinge_panels import PANEL_LABELS, squared_hinge_panels
 from rembrandt.linalg.sparse import normalize_rows
 
@@ -42,10 +43,25 @@ def fitted(X, positives, pool, cost, passes=2000, threshold=0.0, all_features=Fa
 
 
 @pytest.mark.parametrize("all_features", [False, True])
-@pytest.mark.parametrize(("n", "cost"), [(80, 0.3), (400, 3.0), (CACHED_ROWS + 900, 1.0)])
+@pytest.mark.parametrize(
+    ("n", "cost"), [(80, 0.3), (400, 3.0), (1200, 0.03), (CACHED_ROWS + 900, 1.0)]
+)
 def test_it_is_the_optimum_over_all_features_or_those_of_the_positive_rows(n, cost, all_features):
     X, positives = examples(n, 40, seed=n)
     pool = np.arange(n) if n < 400 else np.union1d(np.arange(0, n, 2), np.concatenate(positives))
+    assert_is_the_optimum(X, positives, pool, cost, all_features)
+
+
+@pytest.mark.parametrize("all_features", [False, True])
+def test_rows_need_not_have_the_same_length(all_features):
+    X, positives = examples(80, 40, seed=5)
+    lengths = np.random.default_rng(0).uniform(0.5, 4, 80).astype(np.float32)
+    X = sparse.csr_array(X * lengths[:, None])
+    assert_is_the_optimum(X, positives, np.arange(80), 1.0, all_features)
+
+
+def assert_is_the_optimum(X, positives, pool, cost, all_features):
+    """Compare with what liblinear finds."""
     W, bias = fitted(X, positives, pool, cost, all_features=all_features)
     for rows, w, b in zip(positives, W, bias, strict=True):
         features_of_pool = np.flatnonzero(np.diff(X[pool if all_features else rows].tocsc().indptr))
@@ -56,6 +72,25 @@ def test_it_is_the_optimum_over_all_features_or_those_of_the_positive_rows(n, co
         )
         np.testing.assert_allclose(w[features_of_pool], svc.coef_[0], atol=2e-3)
         np.testing.assert_allclose(b, svc.intercept_[0], atol=2e-3)
+
+
+def test_the_first_multipliers_are_the_best_that_all_rows_of_a_side_can_share():
+    """They minimise ½‖u P − t N‖² + ¼ (t² n + u² p) − t n − u p, where P and N are sums of rows."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        positive_sum, negative_sum = rng.normal(size=(2, 6)).astype(np.float32)
+        positive_sum[-1], negative_sum[-1] = p, n = rng.uniform(0.5, 20, 2).astype(np.float32)
+
+        def objective(multipliers, P=positive_sum, N=negative_sum, p=p, n=n):
+            t, u = multipliers
+            w = u * P - t * N
+            return w @ w / 2 + (t**2 * n + u**2 * p) / 4 - t * n - u * p
+
+        best = minimize(objective, [1.0, 1.0], method="L-BFGS-B", bounds=[(0, None)] * 2, tol=1e-12)
+        assert best.x.min() > 0, "costs are in both sums, so that each side needs some"
+        # As Python: it is compiled into other functions only.
+        shared = two_multipliers.py_func(positive_sum, negative_sum)
+        np.testing.assert_allclose(shared, best.x, rtol=1e-3)
 
 
 def test_one_hard_negative_row_where_the_others_need_no_weight():

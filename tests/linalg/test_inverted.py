@@ -35,13 +35,18 @@ def test_rows_add_the_lists_of_their_features():
 
 
 def clusters_of(n_labels, n_clusters, seed):
+    """Labels in random clusters."""
+    cluster = np.random.default_rng(seed).integers(n_clusters, size=n_labels)
+    cluster = np.random.default_rng(seed + 1).permutation(np.sort(cluster))
+    return arranged(cluster, n_clusters)
+
+
+def arranged(cluster, n_clusters):
     """The cluster of each label, starts and labels of all clusters, and each label's number."""
-    cluster = np.sort(np.random.default_rng(seed).integers(n_clusters, size=n_labels))
-    cluster = np.random.default_rng(seed + 1).permutation(cluster)
     members = np.argsort(cluster, kind="stable")
     starts = np.append(0, np.cumsum(np.bincount(cluster, minlength=n_clusters)))
-    rank = np.empty(n_labels, np.uint16)
-    rank[members] = np.arange(n_labels) - starts[cluster[members]]
+    rank = np.empty(len(cluster), np.uint16)
+    rank[members] = np.arange(len(cluster)) - starts[cluster[members]]
     return cluster, starts, members, rank
 
 
@@ -64,11 +69,21 @@ def test_lists_are_arranged_by_cluster_feature_and_label():
 @pytest.mark.parametrize("power", [1.0, 2.0, 3.0])
 @pytest.mark.parametrize("n", [MIN_ROWS_TO_LAY_OUT - 1, MIN_ROWS_TO_LAY_OUT, 25])
 def test_the_best_members_of_clusters_are_those_of_a_sort(power, n):
-    n_labels, n_clusters, k, start = 20, 5, 4, 2
+    assert_best_members(power, n, clusters_of(20, 5, seed=5))
+
+
+def test_the_best_members_of_a_large_and_of_small_clusters_are_those_of_a_sort():
+    cluster = np.random.default_rng(0).permutation(np.append(np.arange(5), np.full(60_000, 2)))
+    assert_best_members(2.0, 25, arranged(cluster, 5))
+
+
+def assert_best_members(power, n, clusters):
+    """Search four of five clusters for each row, and compare with a loop over their labels."""
+    cluster, starts, members, rank = clusters
+    n_labels, n_clusters, k, start = len(cluster), 5, 4, 2
     rng = np.random.default_rng(n)
     X = matrix(n + start, N_FEATURES, 0.3, seed=n)
     S = matrix(N_FEATURES, n_labels, 0.3, seed=4)
-    cluster, starts, members, rank = clusters_of(n_labels, n_clusters, seed=5)
     lists = lists_by_cluster(csr_arrays(S), cluster, rank, n_clusters)
     bias = rng.normal(size=n_labels).astype(np.float32)
     visited = np.array([rng.permutation(n_clusters)[:4] for _ in range(n)])
@@ -81,14 +96,11 @@ def test_the_best_members_of_clusters_are_those_of_a_sort(power, n):
     assert (position == -1).all(), "work space is left as it was"
     hinge = np.maximum(0, 1 - ((X[start:] @ S).toarray() + bias))
     for row in range(n):
-        expected = {}
-        for q, base in zip(visited[row], so_far[row], strict=True):
-            for label in np.flatnonzero(cluster == q):
-                expected[label] = base - hinge[row, label] ** power
-        highest = sorted(expected.values(), reverse=True)[:k]
-        assert_allclose(-np.sort(-scores[row]), highest, rtol=1e-4, atol=1e-6)
-        own_scores = [expected[label] for label in best[row]]
-        assert_allclose(scores[row], own_scores, rtol=1e-4, atol=1e-6)
+        base = np.full(n_clusters, -np.inf)
+        base[visited[row]] = so_far[row]
+        expected = base[cluster] - hinge[row] ** power
+        assert_allclose(-np.sort(-scores[row]), -np.sort(-expected)[:k], rtol=1e-4, atol=1e-6)
+        assert_allclose(scores[row], expected[best[row]], rtol=1e-4, atol=1e-6)
         assert len(set(best[row])) == k
 
 

@@ -142,6 +142,24 @@ def test_the_worst_residual_of_all_solves_is_kept():
     assert solver.residual == poor
 
 
+def test_there_are_as_many_iterations_as_allowed_and_the_most_of_all_solves_are_kept():
+    A, U = with_spectrum(SPECTRUM)
+    n_products = 0
+
+    def gram(Z):
+        nonlocal n_products
+        n_products += 1
+        return A @ Z
+
+    solver = ConjugateGradientRidge(gram, STRENGTH, identity(SIZE, A.dtype), tol=0.0, max_iter=4)
+    solver.solve(np.random.default_rng(0).standard_normal((SIZE, 2)))
+    assert solver.iterations == n_products == 4
+    solver.tol = 1e-3
+    solver.solve(U[:, :1].copy())
+    assert n_products == 5, "an eigenvector is solved by one step"
+    assert solver.iterations == 4
+
+
 def test_preconditioning_saves_iterations():
     A, _ = with_spectrum(SPECTRUM)
     B = np.random.default_rng(0).standard_normal((SIZE, 5))

@@ -18,6 +18,16 @@ def test_intervals_hold_the_measure_and_are_as_wide_as_theory_says():
     assert low < right.mean() < high and (high - low) == pytest.approx(width, rel=0.15)
 
 
+@pytest.mark.parametrize(("level", "errors"), [(0.95, 1.96), (0.5, 0.674)])
+def test_each_bound_of_a_level_is_as_far_away_as_theory_says(level, errors):
+    right = np.arange(1000) < 400
+    terms = {"p@1": (right, np.ones(1000))}
+    low, high = bootstrap(terms, n_replicates=2000, level=level)["p@1"]
+    error = np.sqrt(0.4 * 0.6 / 1000)
+    assert (0.4 - low) / error == pytest.approx(errors, abs=0.2)
+    assert (high - 0.4) / error == pytest.approx(errors, abs=0.2)
+
+
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
 @pytest.mark.parametrize("n", [10, 400])
 def test_the_bounds_of_wilson_are_as_far_away_as_their_own_standard_error(share, n):

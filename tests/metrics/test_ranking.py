@@ -92,6 +92,7 @@ def test_ndcg_agrees_with_sklearn(seed, k):
         (np.zeros((3, 1)), "integer array"),
         (np.full((3, 1), 4), "4 columns"),
         (np.full((3, 1), -2), "-1 for no prediction"),
+        (np.array([[0, 1], [1, -2], [2, 3]]), "in -2…3"),
         (np.array([[0, 1], [2, 2], [0, 1]]), "row 1 predicts a label twice"),
     ],
 )

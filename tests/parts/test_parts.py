@@ -218,6 +218,16 @@ class TestCentroids(PartContract):
         expected = np.where(np.abs(dense) >= limits, dense, 0)
         assert_array_equal(largest_entries(sparse.csr_array(dense), 4).toarray(), expected)
 
+    def test_short_sums_and_those_of_labels_without_examples_are_read_again(self):
+        features, Y = problem()
+        Y = Y.toarray()
+        Y[:, 3] = 0
+        data = examples(features, Y, np.full(len(Y), 1e-3))
+        part = self.fit(data)
+        assert part.lengths[3] == 0 < part.lengths.max() < 1
+        again = type(part).from_arrays(*part.arrays())
+        assert_array_equal(again.lengths, part.lengths)
+
     def test_of_many_labels_the_best_are_found_with_their_exact_scores(
         self, part, rows, scores, monkeypatch
     ):

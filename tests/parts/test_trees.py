@@ -122,6 +122,16 @@ class TestScores:
             for values, expected in zip(alone, together, strict=True):
                 np.testing.assert_array_equal(values[0], expected[row])
 
+    def test_rows_have_the_same_labels_however_many_are_searched_in_a_call(
+        self, trees, monkeypatch
+    ):
+        X, _ = words(100, seed=2)
+        expected = trees.top(trees.prepare(X), 5)
+        monkeypatch.setattr(trees_module, "SMALLEST_CALL_ROWS", 8)
+        monkeypatch.setattr(trees_module, "LARGEST_CALL_ROWS", 20)
+        for values, of_all in zip(trees.top(trees.prepare(X), 5), expected, strict=True):
+            np.testing.assert_array_equal(values, of_all)
+
     def test_with_every_cluster_in_the_beam_the_best_are_those_of_all_scores(self, trees):
         X, _ = words(100, seed=2)
         rows = trees.prepare(X)
@@ -344,6 +354,35 @@ def test_what_stands_for_the_old_examples_weighs_as_much_as_new_examples_or_old_
     [of_old] = weights
     assert of_old[-1] == 40  # an empty row
     assert_allclose(of_old[:-1].sum(), 40)
+
+
+@pytest.mark.parametrize("n_trees", [1, 2])
+def test_a_new_label_joins_the_cluster_of_labels_with_such_examples(n_trees: int) -> None:
+    X, Y = words(c=40)
+    trees = fitted(X, Y, **FEW_PAIRS, n_trees=n_trees)
+    directions = label_centroids(MemoryRows(X), Y, n_entries=20)
+    centroids = cast(Any, SimpleNamespace(label_directions=lambda: directions))
+    label = Y.argmax(axis=1)
+    for alike in (3, 17, 33):
+        is_alike = label == alike
+        new_X = X[is_alike]
+        n_new = new_X.shape[0]
+        new_Y = sparse.csr_array(
+            (np.ones(n_new, np.float32), (np.arange(n_new), np.full(n_new, 41))), shape=(n_new, 42)
+        )
+        update = Update(
+            examples=Examples(MemoryRows(new_X), new_Y, np.arange(42), True, None),
+            history=None,
+            settings=tree_settings(),
+            label_counts=np.asarray(Y.sum(axis=0)),
+            n_train=300,
+            others={"centroids": centroids},
+        )
+        part = updated(trees, update).part
+        assert isinstance(part, Trees)
+        for tree, before in zip(part.trees, trees.trees, strict=True):
+            assert tree.labels.parent[41] == before.labels.parent[alike]
+            np.testing.assert_array_equal(tree.labels.parent[:40], before.labels.parent)
 
 
 def test_weights_count_examples() -> None:

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from rembrandt.data.examples import Examples
 from rembrandt.data.rows import MemoryRows
-from rembrandt.linalg import Array
+from rembrandt.linalg import Array, Floats
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.hashing import Keys, hashed
 from rembrandt.linalg.sparse import is_sparse
@@ -32,21 +32,27 @@ def row_keys(data: Examples, rows: Any = slice(None)) -> Keys:
     vectors = [block[rows] for block in data.vectors]
     if data.term_keys is None or not is_sparse(features):
         return content_groups(features, None, vectors)
-    keys = _sums_of_terms(features, data.term_keys)
+    keys_of_terms = _sums_of_terms(features, data.term_keys)
     if not vectors:
-        return keys
+        return keys_of_terms
     projected = _projected_together(vectors, first_seed=1)
-    return hashed(keys) ^ _bits(projected)
+    keys_of_vectors = _bits(projected)
+    return hashed(keys_of_terms) ^ keys_of_vectors
 
 
-def content_groups(X: Any, groups: Array | None, vectors: Sequence[Any] = ()) -> Keys:
+def content_groups(
+    X: Any,
+    groups: Array | None,
+    vectors: Sequence[Any] = (),
+) -> Keys:
     """Return a number for each row that is the same for equal rows, and in the same of the groups
     given.
 
     Rows are equal if their features and the vectors beside them are. The number depends on the
     content of the rows and not on their order.
     """
-    projected = _projected_together([X, *vectors], first_seed=0)
+    blocks = [X, *vectors]
+    projected = _projected_together(blocks, first_seed=0)
     keys = _bits(projected)
     return in_groups(keys, groups)
 
@@ -56,25 +62,32 @@ def in_groups(keys: Keys, groups: Array | None) -> Keys:
     if groups is None:
         return keys
     component = _connected(keys, groups)
-    n_components = int(component.max(initial=0)) + 1
-    largest = np.iinfo(np.uint64).max
-    smallest = np.full(n_components, largest, dtype=np.uint64)
+    n_components = _n_numbered(component)
+    largest_key = np.iinfo(np.uint64).max
+    smallest = np.full(n_components, largest_key, dtype=np.uint64)
     np.minimum.at(smallest, component, keys)
     return smallest[component]
 
 
 def _connected(keys: Keys, groups: Array) -> NDArray[np.int32]:
     """Return the component of each row in the graph where equal keys and equal groups connect."""
-    _, equal = np.unique(keys, return_inverse=True)
-    n_keys = int(equal.max(initial=0)) + 1
-    n_groups = int(groups.max(initial=0)) + 1
-    size = n_keys + n_groups
+    _, key_nodes = np.unique(keys, return_inverse=True)
+    n_keys = _n_numbered(key_nodes)
+    n_groups = _n_numbered(groups)
     # A node for each key and for each group; each row is an edge between them.
+    group_nodes = n_keys + groups
+    ends = (key_nodes, group_nodes)
     ones = np.ones(len(keys), dtype=np.int8)
-    ends = (equal, n_keys + groups)
-    edges = sparse.csr_array((ones, ends), shape=(size, size))
+    n_nodes = n_keys + n_groups
+    edges = sparse.csr_array((ones, ends), shape=(n_nodes, n_nodes))
     _, components = connected_components(edges, directed=False)
-    return components[equal]
+    return components[key_nodes]
+
+
+def _n_numbered(numbers: Array) -> int:
+    """Return how many things have the numbers 0, 1, 2, …; at least one."""
+    largest = numbers.max(initial=0)
+    return int(largest) + 1
 
 
 def content_sum(data: Examples) -> int | None:
@@ -85,13 +98,14 @@ def content_sum(data: Examples) -> int | None:
     """
     if not isinstance(data.X, MemoryRows):
         return None
+    features = data.X[:]
     vectors = [block[:] for block in data.vectors]
-    keys = content_groups(data.X[:], None, vectors)
-    total = int(keys.sum(dtype=np.uint64))
-    return total % CONTENT_RANGE
+    keys = content_groups(features, None, vectors)
+    total = keys.sum(dtype=np.uint64)
+    return int(total) % CONTENT_RANGE
 
 
-def _bits(values: NDArray[np.float64]) -> Keys:
+def _bits(values: Floats) -> Keys:
     """Return the bits of numbers; zero has one representation."""
     with_one_zero = values + 0.0
     numbers = np.ascontiguousarray(with_one_zero, dtype=np.float64)
@@ -108,22 +122,26 @@ def _sums_of_terms(X: Any, term_keys: Keys) -> Keys:
         last = ends[-1]
         terms = X.indices[first:last]
         keys = term_keys[terms]
-        running = np.zeros(len(terms) + 1, dtype=np.uint64)
+        n_terms = len(terms)
+        running = np.zeros(n_terms + 1, dtype=np.uint64)
         np.cumsum(keys, out=running[1:])
         at_ends = running[ends - first]
         sums[rows] = np.diff(at_ends)
     return sums
 
 
-def _projected_together(blocks: Sequence[Any], first_seed: int) -> NDArray[np.float64]:
+def _projected_together(blocks: Sequence[Any], first_seed: int) -> Floats:
     """Project rows, whose columns are in several blocks, on a random direction."""
-    total = _projected(blocks[0], first_seed)
-    for number, block in enumerate(blocks[1:], start=1):
-        total = total + _projected(block, first_seed + number)
+    first_block, *other_blocks = blocks
+    total = _projected(first_block, first_seed)
+    seed = first_seed
+    for block in other_blocks:
+        seed += 1
+        total = total + _projected(block, seed)
     return total
 
 
-def _projected(X: Any, seed: int) -> NDArray[np.float64]:
+def _projected(X: Any, seed: int) -> Floats:
     """Project rows on a random direction, on which different rows are equal with probability 0."""
     n_rows, n_columns = X.shape
     rng = np.random.default_rng(seed)

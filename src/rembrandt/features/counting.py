@@ -33,7 +33,8 @@ class Vocabulary:
         self._keys = np.zeros(_INITIAL_SLOTS, dtype=np.uint64)
         self._numbers = np.full(_INITIAL_SLOTS, -1, dtype=np.int32)
         self._size = 0
-        self._factor = np.uint64(secrets.randbits(64) | 1)
+        odd = secrets.randbits(64) | 1
+        self._factor = np.uint64(odd)
         if hashes is not None:
             self.learn(hashes)
 
@@ -46,7 +47,13 @@ class Vocabulary:
         done = 0
         while True:
             self._size, done = _learn(
-                self._keys, self._numbers, self._factor, self._size, hashes, done, numbers
+                self._keys,
+                self._numbers,
+                self._factor,
+                self._size,
+                hashes,
+                done,
+                numbers,
             )
             if done == len(hashes):
                 return numbers
@@ -128,7 +135,11 @@ class Counts(NamedTuple):
     counts: Numbers
 
 
-def count(numbers: Numbers, ends: Indices, n_numbers: int) -> tuple[Counts, Indices]:
+def count(
+    numbers: Numbers,
+    ends: Indices,
+    n_numbers: int,
+) -> tuple[Counts, Indices]:
     """Count equal numbers within each document, where -1 is skipped.
 
     Returns the counts, and for each of them where among ``numbers`` it occurs first.
@@ -141,26 +152,40 @@ def count(numbers: Numbers, ends: Indices, n_numbers: int) -> tuple[Counts, Indi
     n_skipped = int(np.searchsorted(occurring, 0))  # 1 if -1 occurs, else 0
     occurring = occurring[n_skipped:]
     consecutive = renumbered.astype(np.int32) - n_skipped
-    counts, first = _count(consecutive, ends, len(occurring))
-    columns = occurring[counts.columns].astype(np.int32)
-    return counts._replace(columns=columns), first
+    renumbered_counts, first = _count(consecutive, ends, len(occurring))
+    columns = occurring[renumbered_counts.columns]
+    counts = renumbered_counts._replace(columns=columns.astype(np.int32))
+    return counts, first
 
 
-def _count(numbers: Numbers, ends: Indices, n_numbers: int) -> tuple[Counts, Indices]:
+def _count(
+    numbers: Numbers,
+    ends: Indices,
+    n_numbers: int,
+) -> tuple[Counts, Indices]:
     """Count with an array over all numbers."""
-    columns = np.empty(len(numbers), dtype=np.int32)
-    counts = np.empty(len(numbers), dtype=np.int32)
-    first = np.empty(len(numbers), dtype=np.int64)
+    n_terms = len(numbers)
+    columns = np.empty(n_terms, dtype=np.int32)
+    counts = np.empty(n_terms, dtype=np.int32)
+    first = np.empty(n_terms, dtype=np.int64)
     row_ends = np.empty(len(ends), dtype=np.int64)
     last = np.full(n_numbers, -1, dtype=np.int64)
     document_ends = ends.astype(np.int64)
-    n = _count_rows(numbers, document_ends, last, columns, counts, first, row_ends)
+    n_entries = _count_rows(
+        numbers,
+        document_ends,
+        last,
+        columns,
+        counts,
+        first,
+        row_ends,
+    )
     counted = Counts(
         ends=row_ends,
-        columns=columns[:n].copy(),
-        counts=counts[:n].copy(),
+        columns=columns[:n_entries].copy(),
+        counts=counts[:n_entries].copy(),
     )
-    return counted, first[:n]
+    return counted, first[:n_entries]
 
 
 @kernel("(int32[::1], int64[::1], int64[::1], int32[::1], int32[::1], int64[::1], int64[::1])")
@@ -203,8 +228,8 @@ def tally(
     Returns where in ``columns`` a term reached a document frequency of ``min_documents``.
     """
     reached = np.empty(len(columns), dtype=np.int64)
-    n = _tally(columns, counts, statistics, min_documents, reached)
-    return reached[:n]
+    n_reached = _tally(columns, counts, statistics, min_documents, reached)
+    return reached[:n_reached]
 
 
 @kernel("(int32[::1], int32[::1], float64[:,::1], int64, int64[::1])")
@@ -220,16 +245,20 @@ def _tally(columns: Any, counts: Any, statistics: Any, min_documents: int, reach
     return n
 
 
-def weigh(matrix: sparse.csr_array, factors: NDArray[np.float32]) -> sparse.csr_array:
+def weigh(
+    matrix: sparse.csr_array,
+    factors: NDArray[np.float32],
+) -> sparse.csr_array:
     """Turn each count t into (1 + ln t)·factor.
 
     Every row that is not empty is scaled to unit Euclidean length.
     """
     weights = matrix.data.astype(np.float32)
     indptr = matrix.indptr.astype(np.int64, copy=False)
-    indices = matrix.indices.astype(np.int32, copy=False)
-    _weigh(indptr, indices, weights, factors)
-    return sparse.csr_array((weights, matrix.indices, matrix.indptr), shape=matrix.shape)
+    columns = matrix.indices.astype(np.int32, copy=False)
+    _weigh(indptr, columns, weights, factors)
+    arrays = (weights, matrix.indices, matrix.indptr)
+    return sparse.csr_array(arrays, shape=matrix.shape)
 
 
 @kernel("void(int64[::1], int32[::1], float32[::1], float32[::1])")
@@ -247,11 +276,13 @@ def _weigh(indptr: Any, columns: Any, weights: Any, factors: Any) -> None:
 
 def chunks(documents: list[str], size: int) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) of runs of documents with about ``size`` characters each."""
-    total = np.cumsum(text_lengths(documents))
+    lengths = text_lengths(documents)
+    total = np.cumsum(lengths)
     begin = 0
     n_before = 0
     while begin < len(documents):
-        end = int(np.searchsorted(total, n_before + size, side="right"))
+        limit = n_before + size
+        end = int(np.searchsorted(total, limit, side="right"))
         end = max(begin + 1, end)  # a document longer than the size is a run by itself
         yield begin, end
         begin = end

@@ -10,17 +10,19 @@ three thousand without.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from operator import matmul
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.random import Generator
 
 from rembrandt.errors import SettingsError
-from rembrandt.linalg import Floats
+from rembrandt.linalg import Array, Floats
 from rembrandt.linalg.blocks import Block, as_numpy, column_dots, for_each_span
 
 Kernel = Literal["gaussian", "laplacian", "matern3", "matern5"]
-KERNELS: tuple[Kernel, ...] = ("gaussian", "laplacian", "matern3", "matern5")
+KERNELS: tuple[Kernel, ...] = get_args(Kernel)
+Product = Callable[[Block, Block], Block]
 _MAX_ORTHOGONAL_INPUTS = 4096  # with more, random directions are nearly orthogonal anyway
 MAPPED_ROWS = 128  # that one thread maps
 _N_DISTANCES = 4096  # pairs of examples whose median distance is taken
@@ -45,26 +47,42 @@ class FourierMap:
         offsets = move(self.offsets)
         return replace(self, frequencies=frequencies, offsets=offsets)
 
-    def __call__(self, H: Block, product: Callable[[Block, Block], Block] = matmul) -> Block:
+    def __call__(self, H: Block, product: Product = matmul) -> Block:
         """Return the features of rows; ``product`` multiplies them by the frequencies."""
         products = product(H, self.frequencies)
-        if not isinstance(products, np.ndarray):
-            xp = array_namespace(H)
-            return xp.concat([xp.cos(products + self.offsets), self.linear * H], axis=1)
-        n_cosines = products.shape[1]
-        features = np.empty((len(H), self.size), dtype=products.dtype)
+        if isinstance(products, np.ndarray):
+            return self._features_in_memory(H, products)
+        xp = array_namespace(H)
+        cosines = xp.cos(products + self.offsets)
+        linear = self.linear * H
+        return xp.concat([cosines, linear], axis=1)
+
+    def _features_in_memory(self, H: Block, products: Array) -> Array:
+        """Return the features of rows whose products with the frequencies are given.
+
+        The products are overwritten.
+        """
+        n_rows, n_cosines = products.shape
+        features = np.empty((n_rows, self.size), dtype=products.dtype)
+        cosines = features[:, :n_cosines]
+        linear = features[:, n_cosines:]
 
         def fill(rows: slice) -> None:
-            products[rows] += self.offsets
-            np.cos(products[rows], out=features[rows, :n_cosines])
-            np.multiply(self.linear, H[rows], out=features[rows, n_cosines:])
+            phases = products[rows]
+            phases += self.offsets
+            np.cos(phases, out=cosines[rows])
+            np.multiply(self.linear, H[rows], out=linear[rows])
 
-        for_each_span(fill, len(H), MAPPED_ROWS)
+        for_each_span(fill, n_rows, MAPPED_ROWS)
         return features
 
 
 def draw(
-    kernel: Kernel, H: Block, n_features: int, scale: float = 1.0, seed: int = 0
+    kernel: Kernel,
+    H: Block,
+    n_features: int,
+    scale: float = 1.0,
+    seed: int = 0,
 ) -> FourierMap:
     """Draw a random map that approximates a kernel.
 
@@ -88,24 +106,31 @@ def draw(
     """
     xp = array_namespace(H)
     rng = np.random.default_rng(seed)
-    directions = _directions(kernel, H.shape[1], n_features, rng)
+    n_inputs = H.shape[1]
+    directions = _directions(kernel, n_inputs, n_features, rng)
     bandwidth = scale * median_distance(H, kernel, rng)
     frequencies = directions / bandwidth
     offsets = rng.uniform(0, 2 * np.pi, n_features)
-    # The cosines of a row have squared length D/2 on average; the linear part is scaled to the
-    # same.
-    length = mean_square(H) ** 0.5
-    linear = 0.0
-    if length > 0:
-        linear = float(np.sqrt(n_features / 2) / length)
     return FourierMap(
         frequencies=xp.asarray(frequencies, dtype=H.dtype, device=H.device),
         offsets=xp.asarray(offsets, dtype=H.dtype, device=H.device),
-        linear=linear,
+        linear=_linear_scale(H, n_features),
     )
 
 
-def _directions(kernel: Kernel, k: int, n_features: int, rng: np.random.Generator) -> Floats:
+def _linear_scale(H: Block, n_cosines: int) -> float:
+    """Return the factor with which rows are as long as their cosines; 0 where all rows are zero.
+
+    The cosines of a row have squared length D/2 on average.
+    """
+    length = mean_square(H) ** 0.5
+    if length > 0:
+        length_of_cosines = np.sqrt(n_cosines / 2)
+        return float(length_of_cosines / length)
+    return 0.0
+
+
+def _directions(kernel: Kernel, k: int, n_features: int, rng: Generator) -> Floats:
     """Draw ``n_features`` columns from the spectral density of a kernel of bandwidth one."""
     if kernel == "gaussian":
         return orthogonal_normal(k, n_features, rng)
@@ -118,7 +143,7 @@ def _directions(kernel: Kernel, k: int, n_features: int, rng: np.random.Generato
     raise SettingsError(f"kernel={kernel!r} is none of {', '.join(KERNELS)}")
 
 
-def _student(freedom: int, k: int, n: int, rng: np.random.Generator) -> Floats:
+def _student(freedom: int, k: int, n: int, rng: Generator) -> Floats:
     """``n`` vectors of length ``k`` with a multivariate t distribution."""
     normal = orthogonal_normal(k, n, rng)
     mean_squares = rng.chisquare(freedom, n) / freedom
@@ -130,11 +155,13 @@ def mean_square(H: Block) -> float:
     if hasattr(H, "mean_square"):
         return float(H.mean_square)
     xp = array_namespace(H)
-    total = float(xp.sum(column_dots(H, H)))
-    return total / max(1, H.shape[0])
+    n_rows = H.shape[0]
+    squares = column_dots(H, H)
+    total = float(xp.sum(squares))
+    return total / max(1, n_rows)
 
 
-def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> Floats:
+def orthogonal_normal(k: int, n: int, rng: Generator) -> Floats:
     """``n`` normal vectors of length ``k``, orthogonal within groups of k (Yu et al., 2016).
 
     Each vector is normally distributed; together they cover the sphere more evenly and approximate
@@ -148,24 +175,28 @@ def orthogonal_normal(k: int, n: int, rng: np.random.Generator) -> Floats:
         normal = rng.standard_normal((k, k))
         orthogonal, _ = np.linalg.qr(normal)
         groups.append(orthogonal)
-    lengths = np.sqrt(rng.chisquare(k, n))
-    return np.hstack(groups)[:, :n] * lengths
+    squared_lengths = rng.chisquare(k, n)
+    directions = np.hstack(groups)[:, :n]
+    return directions * np.sqrt(squared_lengths)
 
 
-def median_distance(H: Block, kernel: Kernel, rng: np.random.Generator) -> float:
+def median_distance(H: Block, kernel: Kernel, rng: Generator) -> float:
     """Median distance between random pairs of rows, in the norm of the kernel.
 
     It is 1 if all rows are equal.
     """
-    first, second = rng.integers(0, H.shape[0], (2, _N_DISTANCES))
+    n_rows = H.shape[0]
+    first, second = rng.integers(0, n_rows, (2, _N_DISTANCES))
     is_pair = first != second
-    difference = as_numpy(H[first[is_pair]] - H[second[is_pair]])
-    if len(difference) == 0:
+    first = first[is_pair]
+    second = second[is_pair]
+    differences = as_numpy(H[first] - H[second])
+    if len(differences) == 0:
         return 1.0
     if kernel == "laplacian":
-        distances = np.abs(difference).sum(axis=1)
+        distances = np.abs(differences).sum(axis=1)
     else:
-        distances = np.linalg.norm(difference, axis=1)
+        distances = np.linalg.norm(differences, axis=1)
     median = float(np.median(distances))
     if median > 0:
         return median

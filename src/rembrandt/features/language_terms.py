@@ -5,7 +5,7 @@ A word is looked up once for all of its occurrences in a chunk of texts.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from rembrandt.features import terms
 from rembrandt.features.languages import detected
 from rembrandt.features.word_forms import WordForms
-from rembrandt.linalg import Indices
+from rembrandt.linalg import Array, Indices
+
+Codes = tuple[str, ...]
 
 
 class SpelledTerms(NamedTuple):
@@ -49,24 +51,26 @@ class _Forms(NamedTuple):
 class Languages:
     """The languages that texts are written in."""
 
-    codes: tuple[str, ...]
+    codes: Codes
     word_forms: tuple[WordForms, ...]  # of each language
 
     @classmethod
-    def of(cls, codes: tuple[str, ...], kind: str, without_stop_words: bool) -> "Languages":
+    def of(cls, codes: Codes, kind: str, without_stop_words: bool) -> "Languages":
         """Return languages with their words as yet unread."""
-        word_forms = tuple(WordForms(code, kind, without_stop_words) for code in codes)
-        return cls(codes, word_forms)
+        word_forms = [WordForms(code, kind, without_stop_words) for code in codes]
+        return cls(codes, tuple(word_forms))
 
-    def only(self, codes: tuple[str, ...]) -> "Languages":
+    def only(self, codes: Codes) -> "Languages":
         """Return some of the languages."""
         word_forms = [forms for forms in self.word_forms if forms.code in codes]
         return Languages(codes, tuple(word_forms))
 
-    def occurring(self) -> tuple[str, ...]:
+    def occurring(self) -> Codes:
         """Return the languages that texts so far were in; the first if there was no text."""
-        codes = tuple(forms.code for forms in self.word_forms if forms.is_used)
-        return codes or self.codes[:1]
+        codes = [forms.code for forms in self.word_forms if forms.is_used]
+        if not codes:
+            return self.codes[:1]
+        return tuple(codes)
 
     def terms_of(
         self,
@@ -79,20 +83,21 @@ class Languages:
 
         Words whose hash is in ``stop``, and stop words of their language, are removed first.
         """
+        n_texts = len(texts)
         tokens = terms.words(texts, 1, 1, stop)
         documents = _documents_of(tokens.ends)
         languages = detected(texts, self.codes)[documents]
         table = self._forms_of("".join(texts), tokens, languages)
         kept = np.flatnonzero(table.counts > 0)
         points, form_ends = terms.join(table.forms)
-        form_starts = np.concatenate([[0], form_ends[:-1]]).astype(np.int64)
-        hashes = terms.hash_each(table.forms)
+        form_starts = np.append(0, form_ends[:-1])
+        form_hashes = terms.hash_each(table.forms)
 
         base = table.starts[kept]
         base_documents = documents[kept]
-        base_ends = _ends_of(base_documents, len(texts))
+        base_ends = _ends_of(base_documents, n_texts)
         words = terms.Terms(
-            hashes=hashes[base],
+            hashes=form_hashes[base],
             ends=base_ends,
             starts=form_starts[base],
             stops=form_ends[base],
@@ -105,22 +110,24 @@ class Languages:
             n_parts[:] = 0
         owners, within = _numbered(n_parts)
         parts = base[owners] + 1 + within
+        # In the sequence of forms they follow all words.
         part_positions = len(base) + np.arange(len(parts))
 
         # Grams first, then parts, within each document.
         gram_documents = _documents_of(grams.ends)
         part_documents = base_documents[owners]
-        all_documents = np.concatenate([gram_documents, part_documents])
-        order = np.argsort(all_documents, kind="stable")
+        unordered = np.concatenate([gram_documents, part_documents])
+        order = np.argsort(unordered, kind="stable")
 
-        def merge(of_grams: NDArray[Any], of_parts: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([of_grams, of_parts])[order]
+        def merge(of_grams: Array, of_parts: Array) -> Array:
+            joined = np.concatenate([of_grams, of_parts])
+            return joined[order]
 
         first_tokens = kept[merge(first_words, owners)]
         last_tokens = kept[merge(last_words, owners)]
         merged = terms.Terms(
-            hashes=merge(grams.hashes, hashes[parts]),
-            ends=_ends_of(all_documents[order], len(texts)),
+            hashes=merge(grams.hashes, form_hashes[parts]),
+            ends=_ends_of(unordered[order], n_texts),
             starts=tokens.starts[first_tokens],
             stops=tokens.stops[last_tokens],
         )
@@ -132,7 +139,12 @@ class Languages:
             forms=table.forms,
         )
 
-    def _forms_of(self, text: str, tokens: terms.Terms, languages: Indices) -> _Forms:
+    def _forms_of(
+        self,
+        text: str,
+        tokens: terms.Terms,
+        languages: Indices,
+    ) -> _Forms:
         """Look up the distinct words of each language."""
         n_tokens = len(languages)
         forms: list[str] = []
@@ -149,13 +161,18 @@ class Languages:
             word_starts = []
             word_counts = []
             for start, stop in zip(text_starts, text_stops, strict=True):
-                forms_of_word = word_forms.forms(text[start:stop])
+                word = text[start:stop]
+                forms_of_word = word_forms.forms(word)
                 word_starts.append(len(forms))
                 word_counts.append(len(forms_of_word))
                 forms += forms_of_word
-            counts[of_language] = np.array(word_counts, dtype=np.int64)[word_of]
-            starts[of_language] = np.array(word_starts, dtype=np.int64)[word_of]
+            counts[of_language] = _as_indices(word_counts)[word_of]
+            starts[of_language] = _as_indices(word_starts)[word_of]
         return _Forms(forms, counts, starts)
+
+
+def _as_indices(numbers: list[int]) -> Indices:
+    return np.array(numbers, dtype=np.int64)
 
 
 def _documents_of(ends: Indices) -> Indices:
@@ -175,7 +192,8 @@ def _numbered(counts: Indices) -> tuple[Indices, Indices]:
     """
     owners = np.repeat(np.arange(len(counts)), counts)
     n_before = np.cumsum(counts) - counts
-    return owners, np.arange(len(owners)) - n_before[owners]
+    numbers = np.arange(len(owners)) - n_before[owners]
+    return owners, numbers
 
 
 def _words_of_grams(ends: Indices, smallest: int, largest: int) -> tuple[Indices, Indices]:
@@ -186,4 +204,5 @@ def _words_of_grams(ends: Indices, smallest: int, largest: int) -> tuple[Indices
     largest_here = np.minimum(largest, n_left)
     counts = np.maximum(0, largest_here - smallest + 1)
     firsts, within = _numbered(counts)
-    return firsts, firsts + smallest - 1 + within
+    lasts = firsts + smallest - 1 + within
+    return firsts, lasts

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -46,15 +47,19 @@ def spans(size: int, step: int) -> Iterator[slice]:
 
 def for_each_span(work: Callable[[slice], None], size: int, step: int) -> None:
     """Call ``work`` for every slice of `spans` in parallel."""
-    for_each(work, [(span,) for span in spans(size, step)])
+    calls = [(span,) for span in spans(size, step)]
+    for_each(work, calls)
 
 
 def gram64(A: Block, B: Block | None = None) -> Block:
     """``AᵀB`` (``AᵀA`` without ``B``), accumulated in float64 because it is factored later."""
     xp = array_namespace(A)
-    n_columns = A.shape[1] if B is None else B.shape[1]
-    total = xp.zeros((A.shape[1], n_columns), dtype=xp.float64, device=A.device)
-    for rows in spans(A.shape[0], FLOAT64_BLOCK_ROWS):
+    n_rows, n_left = A.shape
+    n_right = n_left
+    if B is not None:
+        n_right = B.shape[1]
+    total = xp.zeros((n_left, n_right), dtype=xp.float64, device=A.device)
+    for rows in spans(n_rows, FLOAT64_BLOCK_ROWS):
         left = xp.astype(A[rows], xp.float64)
         right = left
         if B is not None:
@@ -121,10 +126,9 @@ def add_gram(out: NDArray[Any], A: NDArray[Any]) -> None:
     """``out += Aᵀ A``, in blocks of columns that the threads share: the bits do not depend on their
     number.
     """
-    columns = list(spans(A.shape[1], GRAM_COLUMNS))
-    pairs = []
-    for number, left in enumerate(columns):
-        pairs += [(left, right) for right in columns[number:]]
+    n_columns = A.shape[1]
+    columns = list(spans(n_columns, GRAM_COLUMNS))
+    pairs = combinations_with_replacement(columns, 2)
 
     def add(left: slice, right: slice) -> None:
         block = A[:, left].T @ A[:, right]
@@ -140,10 +144,13 @@ def scaled_rows(A: Block, factors: Block, out: Block | None = None) -> Block:
     """``factors * A`` with a factor for each row, a column; ``out`` may be ``A``."""
     if not isinstance(A, np.ndarray):
         return factors * A
-    result = np.empty_like(A) if out is None else out
+    result = out
+    if result is None:
+        result = np.empty_like(A)
 
     def scale(rows: slice, columns: slice) -> None:
-        np.multiply(factors[rows], A[rows, columns], out=result[rows, columns])
+        piece = A[rows, columns]
+        np.multiply(factors[rows], piece, out=result[rows, columns])
 
     for_each(scale, _pieces_in_memory(result))
     return result
@@ -157,7 +164,9 @@ def converted(A: Block, dtype: Any, out: Block | None = None) -> Block:
             return xp.astype(A, dtype)
         out[...] = xp.astype(A, dtype)
         return out
-    result = np.empty_like(A, dtype=dtype) if out is None else out
+    result = out
+    if result is None:
+        result = np.empty_like(A, dtype=dtype)
 
     def convert(rows: slice, columns: slice) -> None:
         result[rows, columns] = A[rows, columns]
@@ -174,17 +183,21 @@ def _pieces_in_memory(A: NDArray[Any]) -> list[tuple[slice, slice]]:
     """
     n_rows, n_columns = A.shape
     row_step, column_step = A.strides
+    everything = slice(None)
     if row_step >= column_step:
-        rows_of_piece = max(1, CONVERTED_ENTRIES // max(1, n_columns))
-        return [(rows, slice(None)) for rows in spans(n_rows, rows_of_piece)]
-    columns_of_piece = max(1, CONVERTED_ENTRIES // max(1, n_rows))
-    return [(slice(None), columns) for columns in spans(n_columns, columns_of_piece)]
+        rows_of_piece = CONVERTED_ENTRIES // max(1, n_columns)
+        row_spans = spans(n_rows, max(1, rows_of_piece))
+        return [(rows, everything) for rows in row_spans]
+    columns_of_piece = CONVERTED_ENTRIES // max(1, n_rows)
+    column_spans = spans(n_columns, max(1, columns_of_piece))
+    return [(everything, columns) for columns in column_spans]
 
 
 def column_sums(A: NDArray[Any]) -> NDArray[np.float64]:
     """Sum each column in float64; the result does not depend on the number of threads."""
-    row_spans = list(spans(len(A), COLUMN_SUM_ROWS))
-    partial_sums = np.zeros((len(row_spans), A.shape[1]))
+    n_rows, n_columns = A.shape
+    row_spans = list(spans(n_rows, COLUMN_SUM_ROWS))
+    partial_sums = np.zeros((len(row_spans), n_columns))
 
     def sum_rows(number: int, rows: slice) -> None:
         A[rows].sum(axis=0, dtype=np.float64, out=partial_sums[number])
@@ -203,8 +216,9 @@ def column_dots(A: Block, B: Block) -> Block:
     if kernels is not None:
         return kernels.column_dots(A, B)
     xp = array_namespace(A)
-    total = xp.zeros((A.shape[1],), dtype=xp.float64, device=A.device)
-    for rows in spans(A.shape[0], cache_rows(A)):
+    n_rows, n_columns = A.shape
+    total = xp.zeros((n_columns,), dtype=xp.float64, device=A.device)
+    for rows in spans(n_rows, cache_rows(A)):
         products = A[rows] * B[rows]
         total += xp.sum(products, axis=0)
     return total
@@ -228,15 +242,18 @@ def eigh(A: Block) -> tuple[Block, Block]:
     except (np.linalg.LinAlgError, RuntimeError):  # of NumPy, and of torch
         check_finite(A)
         raise
-    if isinstance(A, np.ndarray) and not np.isfinite(values).all():  # a device would be waited for
-        check_finite(A)
+    if isinstance(A, np.ndarray):  # a device would be waited for
+        are_finite = np.isfinite(values).all()
+        if not are_finite:
+            check_finite(A)
     return values, vectors
 
 
 def check_finite(A: Block) -> None:
     """Refuse products that overflowed."""
     xp = array_namespace(A)
-    if not bool(xp.all(xp.isfinite(A))):
+    is_finite = xp.isfinite(A)
+    if not bool(xp.all(is_finite)):
         raise DataError(
             "a product of the features, the labels and the weights is too large for floating "
             "point; divide features or weights that are far above one by a constant"
@@ -265,7 +282,10 @@ def orthonormalize(A: Block, metric: Callable[[Block], Block] | None = None) -> 
     for _ in range(2):
         if A.shape[1] == 0:
             break
-        gram = gram64(A) if metric is None else gram64(A, metric(A))
+        if metric is None:
+            gram = gram64(A)
+        else:
+            gram = gram64(A, metric(A))
         eps = xp.finfo(A.dtype).eps
         root = inverse_root(gram, eps**2)
         A = A @ xp.astype(root, A.dtype)
@@ -288,8 +308,10 @@ def inverse_root(G: Block, smallest: float) -> Block:
     xp = array_namespace(G)
     eigenvalues, eigenvectors = eigh(G)
     rounding = size * xp.finfo(G.dtype).eps
-    kept = eigenvalues > max(smallest, rounding) * eigenvalues[-1]
-    return eigenvectors[:, kept] / xp.sqrt(eigenvalues[kept])
+    limit = max(smallest, rounding) * eigenvalues[-1]
+    is_kept = eigenvalues > limit
+    scales = xp.sqrt(eigenvalues[is_kept])
+    return eigenvectors[:, is_kept] / scales
 
 
 def _sound_factor(G: Block) -> Block | None:

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from rembrandt.kernels import kernel
 from rembrandt.linalg import Array, Floats, Indices
-from rembrandt.linalg.blocks import spans
+from rembrandt.linalg.blocks import for_each_span
 from rembrandt.linalg.threads import for_each, n_threads
 
 Matrix = Any  # a SciPy CSR matrix or a NumPy array
@@ -108,8 +108,9 @@ def is_sparse(A: Any) -> bool:
 def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
     """``A @ Z`` for a CSR matrix and a dense block, in the wider of their two precisions."""
     dtype = np.result_type(A.dtype, Z.dtype)
+    n_rows = A.shape[0]
     n_columns = Z.shape[1]
-    out = np.zeros((A.shape[0], n_columns), dtype=dtype)
+    out = np.zeros((n_rows, n_columns), dtype=dtype)
     if A.nnz == 0 or n_columns == 0:
         return out
     Z = np.ascontiguousarray(Z, dtype=dtype)
@@ -117,8 +118,8 @@ def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
     indices = short_indices(A)
     cuts = _piece_cuts(indptr)
     starts = cuts[:-1]
+    n_pieces = len(starts)
     rows = np.searchsorted(indptr, starts, side="right") - 1
-    n_pieces = len(cuts) - 1
     aside = np.zeros((n_pieces, n_columns), dtype=dtype)
     data = A.data
 
@@ -126,8 +127,9 @@ def csr_matmul(A: sparse.csr_array, Z: Array) -> Array:
         _multiply_pieces(indptr, indices, data, Z, out, aside, cuts, rows, first, last)
 
     n_calls = min(n_pieces, CALLS_PER_THREAD * n_threads())
-    calls = np.linspace(0, n_pieces, n_calls + 1).astype(np.int64)
-    for_each(multiply, pairwise(np.unique(calls)))
+    bounds = np.linspace(0, n_pieces, n_calls + 1)
+    bounds = np.unique(bounds.astype(np.int64))
+    for_each(multiply, pairwise(bounds))
 
     # Add what pieces that start inside a row kept apart.
     starts_inside = indptr[rows] < starts
@@ -143,12 +145,17 @@ def _piece_cuts(indptr: Indices) -> Indices:
     """
     n_nonzeros = int(indptr[-1])
     targets = np.arange(0, n_nonzeros, PIECE_NONZEROS)
-    cuts: list[Any] = [indptr[np.searchsorted(indptr, targets)], [n_nonzeros]]
-    long_rows = np.flatnonzero(np.diff(indptr) > PIECE_NONZEROS)
+    first_rows = np.searchsorted(indptr, targets)
+    cuts: list[Any] = [indptr[first_rows], [n_nonzeros]]
+    row_sizes = np.diff(indptr)
+    long_rows = np.flatnonzero(row_sizes > PIECE_NONZEROS)
     for row in long_rows.tolist():  # few: each has more non-zeros than a piece
-        cuts.append(np.arange(indptr[row], indptr[row + 1], PIECE_NONZEROS))
-        cuts.append([indptr[row + 1]])
-    return np.unique(np.concatenate(cuts)).astype(np.int64)
+        start = indptr[row]
+        end = indptr[row + 1]
+        cuts.append(np.arange(start, end, PIECE_NONZEROS))
+        cuts.append([end])
+    all_cuts = np.concatenate(cuts)
+    return np.unique(all_cuts).astype(np.int64)
 
 
 def matmul(A: Matrix, Z: Array) -> Array:
@@ -165,8 +172,10 @@ _INDEX_TYPES = {np.dtype(np.int32), np.dtype(np.int64)}
 def csr_of(A: Any, dtype: Any = None) -> sparse.csr_array:
     """``A`` as CSR with indices of a type that SciPy takes; entries may be in any order."""
     A = sparse.csr_array(A, dtype=dtype)
-    if not {A.indices.dtype, A.indptr.dtype} <= _INDEX_TYPES:
-        A = sparse.csr_array((A.data, A.indices, A.indptr), shape=A.shape)  # which converts them
+    index_types = {A.indices.dtype, A.indptr.dtype}
+    if not index_types <= _INDEX_TYPES:
+        arrays = (A.data, A.indices, A.indptr)
+        A = sparse.csr_array(arrays, shape=A.shape)  # which converts them
     return A
 
 
@@ -179,34 +188,45 @@ def as_csr(A: Any, dtype: Any = None) -> sparse.csr_array:
     if not A.has_canonical_format:
         A = A.copy()  # the argument is not changed
         A.sum_duplicates()
-    if A.indices.dtype != np.int32 and A.shape[1] < 2**31:
-        A.indices = A.indices.astype(np.int32)
+    if _has_short_columns(A):
+        A.indices = A.indices.astype(np.int32, copy=False)
     return A
+
+
+def _has_short_columns(A: sparse.csr_array) -> bool:
+    """Return whether 32 bits suffice for the number of every column."""
+    return A.shape[1] < 2**31
 
 
 def sort_rows(A: sparse.csr_array) -> None:
     """Sort the entries of every row by column, in place; SciPy does it on one thread."""
 
+    n_rows, n_columns = A.shape
+
     def sort(rows: slice) -> None:
         starts = A.indptr[rows.start : rows.stop + 1]
-        entries = slice(starts[0], starts[-1])
+        first = starts[0]
+        last = starts[-1]
+        indices = A.indices[first:last]
+        data = A.data[first:last]
         part: Any = sparse.csr_array(
-            (A.data[entries], A.indices[entries], starts - starts[0]),
-            shape=(len(starts) - 1, A.shape[1]),
+            (data, indices, starts - first),
+            shape=(rows.stop - rows.start, n_columns),
         )
         part.sort_indices()
-        A.indices[entries] = part.indices  # which are a copy where SciPy has changed their type
-        A.data[entries] = part.data
+        indices[:] = part.indices  # which are a copy where SciPy has changed their type
+        data[:] = part.data
 
-    for_each(sort, [(rows,) for rows in spans(A.shape[0], SORTED_ROWS)])
+    for_each_span(sort, n_rows, SORTED_ROWS)
     A.has_sorted_indices = True
 
 
 def short_indices(A: sparse.csr_array) -> Array:
     """Return the column of every entry, with 32 bits where they suffice, as kernels expect."""
-    if A.shape[1] < 2**31:
-        return np.asarray(A.indices.astype(np.int32, copy=False))
-    return np.asarray(A.indices)
+    indices = A.indices
+    if _has_short_columns(A):
+        indices = indices.astype(np.int32, copy=False)
+    return np.asarray(indices)
 
 
 def used_columns(A: Matrix) -> Indices:
@@ -223,7 +243,8 @@ def used_columns(A: Matrix) -> Indices:
 
 def is_wide(A: sparse.csr_array) -> bool:
     """Return whether there are so many columns that an array over them costs more than sorting."""
-    return A.shape[1] > WIDE_RATIO * max(A.nnz, 1)
+    n_columns = A.shape[1]
+    return n_columns > WIDE_RATIO * max(A.nnz, 1)
 
 
 def without_empty_columns(A: sparse.csr_array) -> sparse.csr_array:
@@ -231,13 +252,15 @@ def without_empty_columns(A: sparse.csr_array) -> sparse.csr_array:
     if not is_wide(A):
         return A
     columns, positions = np.unique(A.indices, return_inverse=True)
+    positions = positions.astype(np.int32)
     shape = (A.shape[0], len(columns))
-    return sparse.csr_array((A.data, positions.astype(np.int32), A.indptr), shape=shape)
+    return sparse.csr_array((A.data, positions, A.indptr), shape=shape)
 
 
 def append_constant(X: Matrix) -> Matrix:
     """``[X, 1]``: append a constant feature for the intercept."""
-    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+    n_rows = X.shape[0]
+    ones = np.ones((n_rows, 1), dtype=X.dtype)
     if not is_sparse(X):
         return np.hstack([X, ones])
     columns: Any = [X, sparse.csr_array(ones)]
@@ -247,13 +270,16 @@ def append_constant(X: Matrix) -> Matrix:
 
 def project(X: Matrix, W: Array) -> Array:
     """``[X, 1] W``: rows in the embedding."""
-    return matmul(X, W[:-1]) + W[-1]
+    weights = W[:-1]
+    intercept = W[-1]
+    return matmul(X, weights) + intercept
 
 
 def scale_rows(A: Matrix, factors: Array) -> Matrix:
     """``diag(factors) A``."""
     if not is_sparse(A):
-        return A * factors[:, None].astype(A.dtype)
+        column = factors[:, None]
+        return A * column.astype(A.dtype)
     row_sizes = np.diff(A.indptr)
     entry_factors = np.repeat(factors, row_sizes)
     scaled = A.copy()

@@ -137,6 +137,15 @@ def test_the_projection_may_have_a_ridge_of_its_own(method, solver):
     assert embedding.leverage > 1.05 * plain.leverage, "it is that of the projection"
 
 
+@pytest.mark.parametrize(("ridge", "projection_ridge"), [(10.0, 1e-3), (1e-3, 10.0)])
+def test_the_iterations_are_those_of_the_harder_regression(ridge, projection_ridge):
+    data = latent()
+    how = {"n_components": K, "solver": "pcg", "tol": 1e-6, "max_iter": 200}
+    hard, easy = (fit(data, embedding_settings(ridge=value, **how)) for value in (1e-3, 10.0))
+    settings = embedding_settings(ridge=ridge, projection_ridge=projection_ridge, **how)
+    assert fit(data, settings).iterations == hard.iterations > easy.iterations
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_features_that_repeat_do_not_break_an_exact_solve_without_ridge(method):
     data = latent()

@@ -97,7 +97,7 @@ def test_a_hidden_label_is_learned_to_be_true_of_its_own_texts_alone(monkeypatch
     learned = []
 
     def recorded(used, frequency, is_true):
-        learned.append((used.labels, is_true))
+        learned.append((used.labels, frequency, is_true))
         return np.zeros(len(similarity_features(used)[0]) + 1)
 
     monkeypatch.setattr(fit, "HIDDEN_LABELS", 3)
@@ -106,7 +106,10 @@ def test_a_hidden_label_is_learned_to_be_true_of_its_own_texts_alone(monkeypatch
     monkeypatch.setattr(fit, "_similarity_weights", recorded)
     fit.learn_similarity(data, texts, frequencies, index, FIRST_WEIGHTS)
 
-    [(labels, is_true)] = learned
+    [(labels, frequency, is_true)] = learned
+    counts = np.array(COUNTS)
+    typical = np.log(counts[counts >= FEWEST_EXAMPLES]).mean()
+    assert_allclose(frequency, np.log(counts[labels]) - typical)
     rows = np.arange(N_TEXTS)
     is_hidden = fit._is_drawn(row_keys(data, rows), 2)
     n_texts = data.Y[rows[is_hidden]].sum(axis=0)

@@ -1,5 +1,6 @@
 """Matches of names and texts agree with a computation text by text and name by name."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -123,6 +124,15 @@ def test_features_and_log_odds_are_those_of_each_name(problem):
         assert (log_odds[n:] == -np.inf).all()
         n_matched += n
     assert n_matched > 100
+
+
+def test_names_of_one_word_and_labels_without_a_name_cause_no_warning():
+    labels = LabelTexts(["alphax", "bravoy charlz"], np.array([0, 1]), ["", "", ""])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        index = NameIndex.of(labels, Counted(["alphax bravoy"]).frequencies)
+        matches = index.match(spell(["alphax", "charlz", ""]), FIRST_WEIGHTS, 1)
+    assert matches.labels.tolist() == [[0], [1], [-1]]
 
 
 @pytest.mark.parametrize("n_matches", [1, 2, 5])

@@ -46,11 +46,15 @@ class LabelSums:
         pruned = largest_entries(sums, n_entries)
         centroids = normalize_rows(pruned)
         centroids.data = as_half(centroids.data).astype(np.float32)  # as they are stored
-        lengths = np.sqrt(row_sums_of_squares(pruned)).astype(np.float32)
+        squares = row_sums_of_squares(pruned)
+        lengths = np.sqrt(squares).astype(np.float32)
         return cls(centroids, lengths)
 
     def with_examples(
-        self, X: Rows, Y: sparse.csr_array, weights: Array | None = None
+        self,
+        X: Rows,
+        Y: sparse.csr_array,
+        weights: Array | None = None,
     ) -> "LabelSums":
         """Return the sums after more examples, whose labels are these and then new ones.
 
@@ -58,14 +62,21 @@ class LabelSums:
         """
         before = scale_rows(self.centroids, self.lengths.astype(np.float32))
         n_labels, n_features = self.centroids.shape
-        new = sparse.csr_array((Y.shape[1] - n_labels, n_features), dtype=np.float32)
-        total = sparse.vstack([before, new], format="csr") + label_sums(X, Y, weights)
+        n_new = Y.shape[1] - n_labels
+        new = sparse.csr_array((n_new, n_features), dtype=np.float32)
+        total = sparse.vstack([before, new], format="csr")
+        total = total + label_sums(X, Y, weights)
         return LabelSums.of(as_csr(total), N_ENTRIES)
 
 
-def label_centroids(X: Rows, Y: sparse.csr_array, n_entries: int = N_ENTRIES) -> sparse.csr_array:
+def label_centroids(
+    X: Rows,
+    Y: sparse.csr_array,
+    n_entries: int = N_ENTRIES,
+) -> sparse.csr_array:
     """Return the centroids of labels, c × d, with ``n_entries`` entries each at most."""
-    return LabelSums.of(label_sums(X, Y, n_entries=n_entries), n_entries).centroids
+    sums = label_sums(X, Y, n_entries=n_entries)
+    return LabelSums.of(sums, n_entries).centroids
 
 
 def label_sums(
@@ -82,14 +93,19 @@ def label_sums(
     """
     n, d = X.shape
     n_labels = Y.shape[1]
-    label_spans = list(spans(n_labels, max(1, -(-n_labels // LABEL_BLOCKS))))
+    labels_of_block = -(-n_labels // LABEL_BLOCKS)
+    label_spans = list(spans(n_labels, max(1, labels_of_block)))
     totals: list[Any] = []
     for span in label_spans:
-        totals.append(sparse.csr_array((span.stop - span.start, d), dtype=np.float32))
-    n_kept = max(2 * n_entries, MAX_SUM_ENTRIES // (2 * n_labels))
+        shape = (span.stop - span.start, d)
+        totals.append(sparse.csr_array(shape, dtype=np.float32))
+    affordable = MAX_SUM_ENTRIES // (2 * n_labels)
+    n_kept = max(2 * n_entries, affordable)
 
     def add(number: int, by_label: sparse.csr_array, unit: sparse.csr_array) -> None:
-        totals[number] = totals[number] + by_label[label_spans[number]] @ unit
+        labels = label_spans[number]
+        sums_of_block = by_label[labels] @ unit
+        totals[number] = totals[number] + sums_of_block
 
     def prune(number: int) -> None:
         totals[number] = largest_entries(as_csr(totals[number]), n_kept)
@@ -97,7 +113,8 @@ def label_sums(
     def sort(number: int) -> None:
         totals[number] = as_csr(totals[number])
 
-    numbers = [(number,) for number in range(len(totals))]
+    numbers = range(len(totals))
+    each_block = [(number,) for number in numbers]
     for block, rows in X.blocks(SUMMED_BLOCK_ROWS):
         report("centroids", block.start, n)
         labels = Y[block]
@@ -105,19 +122,21 @@ def label_sums(
             labels = scale_rows(labels, weights[block])
         by_label = as_csr(labels.T, np.float32)
         unit = unit_rows(rows)
-        for_each(add, [(number, by_label, unit) for number in range(len(totals))])
-        if sum(total.nnz for total in totals) > MAX_SUM_ENTRIES:
-            for_each(prune, numbers)
+        for_each(add, [(number, by_label, unit) for number in numbers])
+        n_sum_entries = sum(total.nnz for total in totals)
+        if n_sum_entries > MAX_SUM_ENTRIES:
+            for_each(prune, each_block)
     report("centroids", n, n)
-    for_each(sort, numbers)
+    for_each(sort, each_block)
     return as_csr(sparse.vstack(totals, format="csr"))
 
 
 def largest_entries(A: sparse.csr_array, n_entries: int) -> sparse.csr_array:
     """Keep the ``n_entries`` largest entries of every row by absolute value."""
-    is_kept = np.zeros(A.nnz, dtype=np.bool_)
+    is_kept = np.zeros(A.nnz, dtype=bool)
     indptr = A.indptr.astype(np.int64, copy=False)
-    space = np.empty(np.diff(indptr).max(initial=0), dtype=A.dtype)
+    longest = np.diff(indptr).max(initial=0)
+    space = np.empty(longest, dtype=A.dtype)
     _mark_largest(indptr, np.abs(A.data), n_entries, is_kept, space)
     return select_entries(A, is_kept)
 

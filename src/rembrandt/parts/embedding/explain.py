@@ -25,7 +25,10 @@ SMALLEST_PROBABILITY = 1e-300
 
 
 def explain_decoder(
-    decoder: Decoder, projection: Block, row: sparse.csr_array, labels: Labels
+    decoder: Decoder,
+    projection: Block,
+    row: sparse.csr_array,
+    labels: Labels,
 ) -> Contributions:
     """Return what each stored entry of ``row`` (1 × d) adds to the decoder's score ``φ(xW) Q + b``
     of ``labels``.
@@ -44,7 +47,10 @@ def _in_float64(block: Block) -> Array:
 
 
 def _directions(
-    decoder: Decoder, empty: Array, change: Array, labels: Labels
+    decoder: Decoder,
+    empty: Array,
+    change: Array,
+    labels: Labels,
 ) -> tuple[Array, Array]:
     """Return the scores of the empty row without the bias (m), and the directions along which rows
     add to them (k × m).
@@ -64,7 +70,8 @@ def _directions(
     start = empty.astype(single) @ frequencies + offsets
     half = change.astype(single) @ frequencies / 2
     # The mean slope of the cosine from ``start`` to ``start + 2 half``.
-    slopes = -np.sin(start + half) * np.sinc(half / np.pi)
+    middle = start + half
+    slopes = -np.sin(middle) * np.sinc(half / np.pi)
     sloping = slopes[:, None] * q_cos
     directions = frequencies @ sloping.astype(single) + q_lin
     scores = np.cos(start) @ q_cos + empty @ q_lin
@@ -80,8 +87,8 @@ def as_probability(logits: Contributions, full: Array, softmax: bool) -> Contrib
     """
     change = logits.values.sum(axis=0)
     if softmax:
-        log_full = np.log(np.maximum(full, SMALLEST_PROBABILITY))
-        empty = np.exp(log_full - change)
+        positive = np.maximum(full, SMALLEST_PROBABILITY)
+        empty = np.exp(np.log(positive) - change)
         derivative = full
     else:
         clipped = np.clip(logits.base, -LARGEST_LOGIT, LARGEST_LOGIT)

@@ -13,6 +13,7 @@ from rembrandt.kernels import kernel
 from rembrandt.linalg import Array
 from rembrandt.linalg.ranking import rank
 from rembrandt.parts.contributions import Contributions
+from rembrandt.parts.names.encoded import EncodedNames
 from rembrandt.parts.names.index import MAX_MATCHES, N_FEATURES, NameIndex
 from rembrandt.parts.names.label_texts import LabelTexts, label_texts
 from rembrandt.parts.names.similarity import Compared, ComparedLabels, Similarity
@@ -71,27 +72,32 @@ class Names(Part):
         """Match the names against texts."""
         if X is None:
             raise DataError("the model reads texts; give the texts, not a matrix of their features")
-        spelled = spell(X)
-        matches = self.index.match(spelled, self.weights, MAX_MATCHES)
-        labels = matches.labels
-        log_odds = matches.log_odds
-        if self.compared_labels is not None:
-            assert self.similarity is not None
-            encoded_rows = self._encoded_rows(X)
-            compared = self.compared_labels.compare(spelled, matches, encoded_rows)
-            labels = compared.labels
-            log_odds = _joined_log_odds(self.similarity, compared)
+        labels, log_odds = self._scored_labels(X)
         with np.errstate(over="ignore"):
             odds_against = np.exp(-log_odds)
         likelihoods = (1 / (1 + odds_against)).astype(np.float32)
-        is_likely = (labels >= 0) & (likelihoods > np.float32(self.floor))
-        kept = np.where(is_likely, labels, self.n_labels)
+        floor = np.float32(self.floor)
+        is_likely = (labels >= 0) & (likelihoods > floor)
+        no_label = self.n_labels  # which is sorted to the end
+        kept = np.where(is_likely, labels, no_label)
         order = np.argsort(kept, axis=1, kind="stable")
         ascending = np.take_along_axis(kept, order, axis=1)
         return MatchedTexts(
-            labels=np.where(ascending == self.n_labels, -1, ascending),
+            labels=np.where(ascending == no_label, -1, ascending),
             likelihoods=np.take_along_axis(likelihoods, order, axis=1),
         )
+
+    def _scored_labels(self, X: Any) -> tuple[Labels, Array]:
+        """Return the labels that match texts or are compared with them, and their log-odds."""
+        spelled = spell(X)
+        matches = self.index.match(spelled, self.weights, MAX_MATCHES)
+        if self.compared_labels is None:
+            return matches.labels, matches.log_odds
+        assert self.similarity is not None
+        encoded_rows = self._encoded_rows(X)
+        compared = self.compared_labels.compare(spelled, matches, encoded_rows)
+        log_odds = _joined_log_odds(self.similarity, compared)
+        return compared.labels, log_odds
 
     @cached_property
     def compared_labels(self) -> ComparedLabels | None:
@@ -99,28 +105,37 @@ class Names(Part):
         if self.similarity is None or self.n_labels == self.n_fitted:
             return None
         added = np.arange(self.n_fitted, self.n_labels)
-        encoded_names = None
-        if self.similarity.encoded is not None:
-            encoded_names = self.similarity.encoded.vectors
-        return ComparedLabels(self.similarity.word_map, self.texts, added, encoded_names)
+        name_vectors = None
+        if self._encoded_names is not None:
+            name_vectors = self._encoded_names.vectors
+        word_map = self.similarity.word_map
+        return ComparedLabels(word_map, self.texts, added, name_vectors)
+
+    @property
+    def _encoded_names(self) -> EncodedNames | None:
+        """The names under the encoder, where they are compared under it."""
+        if self.similarity is None:
+            return None
+        return self.similarity.encoded
 
     def _encoded_rows(self, X: Any) -> NDArray[np.float32] | None:
         """Return the vectors of texts under the encoder, where names are compared with them."""
-        if self.similarity is None or self.similarity.encoded is None:
+        if self._encoded_names is None:
             return None
         assert self.encoder is not None
-        return self.similarity.encoded.text_rows(self.encoder.vectors(list(X)))
+        vectors = self.encoder.vectors(list(X))
+        return self._encoded_names.text_rows(vectors)
 
     def beside(self, parts: Mapping[str, Part]) -> "Names":
         """See `Part`. Names are compared under the encoder that they were compared under in the
         fit.
         """
-        if self.similarity is None or self.similarity.encoded is None:
+        if self._encoded_names is None:
             return self
         encoder = encoder_among(parts)
         if encoder is self.encoder:
             return self
-        if encoder is None or encoder.width != self.similarity.encoded.width:
+        if encoder is None or encoder.width != self._encoded_names.width:
             raise ModelError("its names of labels were compared by an encoder that it has not")
         return replace(self, encoder=encoder)
 
@@ -138,23 +153,29 @@ class Names(Part):
         is_matched = rows.labels >= 0
         scores = np.where(is_matched, rows.likelihoods, -np.inf)
         ranked, ranked_scores = rank(rows.labels, scores.astype(np.float32))
-        n = len(ranked)
-        best = np.full((n, k), -1, dtype=np.int64)
-        best_scores = np.full((n, k), -np.inf, dtype=np.float32)
-        width = min(k, ranked.shape[1])
+        n_rows, n_ranked = ranked.shape
+        best = np.full((n_rows, k), -1, dtype=np.int64)
+        best_scores = np.full((n_rows, k), -np.inf, dtype=np.float32)
+        width = min(k, n_ranked)
         best[:, :width] = ranked[:, :width]
         best_scores[:, :width] = ranked_scores[:, :width]
         floor = np.float32(self.floor)
         _fill_unmatched(rows.labels, self.n_labels, floor, best, best_scores)
         return best, best_scores
 
-    def top_among(self, rows: MatchedTexts, is_allowed: Array, k: int) -> tuple[Labels, Array]:
+    def top_among(
+        self,
+        rows: MatchedTexts,
+        is_allowed: Array,
+        k: int,
+    ) -> tuple[Labels, Array]:
         """See `Part`. Labels that do not match are left out."""
-        is_kept = (rows.labels >= 0) & is_allowed[rows.labels]
+        is_matched = rows.labels >= 0
+        is_kept = is_matched & is_allowed[rows.labels]
         kept = np.where(is_kept, rows.labels, -1)
-        scores = np.where(is_kept, rows.likelihoods, -np.inf).astype(np.float32)
-        labels, best_scores = rank(kept, scores)
-        return labels[:, :k], best_scores[:, :k]
+        scores = np.where(is_kept, rows.likelihoods, -np.inf)
+        ranked, ranked_scores = rank(kept, scores.astype(np.float32))
+        return ranked[:, :k], ranked_scores[:, :k]
 
     def at(self, rows: MatchedTexts, labels: Labels) -> Array:
         labels = np.ascontiguousarray(labels, dtype=np.int64)
@@ -165,9 +186,9 @@ class Names(Part):
     def every(self, rows: MatchedTexts) -> Array:
         shape = (len(rows.labels), self.n_labels)
         scores = np.full(shape, self.floor, dtype=np.float32)
-        row, entry = np.nonzero(rows.labels >= 0)
-        labels = rows.labels[row, entry]
-        scores[row, labels] = rows.likelihoods[row, entry]
+        matched_rows, entries = np.nonzero(rows.labels >= 0)
+        labels = rows.labels[matched_rows, entries]
+        scores[matched_rows, labels] = rows.likelihoods[matched_rows, entries]
         return scores
 
     def explain(self, row: Any, labels: Labels) -> Contributions:
@@ -176,9 +197,10 @@ class Names(Part):
         scores = self.at(matched, labels[None])
         likelihoods = scores[0].astype(np.float64)
         # As scores are rounded.
-        floor = np.float64(np.float32(self.floor))
-        base = np.full(len(labels), floor)
-        return Contributions(base, (likelihoods - base)[None])
+        floor = np.float32(self.floor)
+        base = np.full(len(labels), floor, dtype=np.float64)
+        added_by_text = likelihoods - base
+        return Contributions(base, added_by_text[None])
 
     def with_label_names(
         self,
@@ -214,11 +236,14 @@ class Names(Part):
         texts = LabelTexts.from_arrays(arrays)
         frequencies = StemFrequencies.from_arrays(arrays, facts["n_texts"])
         weights = checked("weights", arrays, (N_FEATURES + 1,)).astype(np.float64)
-        floor = min(max(finite(facts["floor"]), 0.0), 1.0)
+        floor = finite(facts["floor"])
+        floor = min(max(floor, 0.0), 1.0)
+        n_labels = texts.n_labels
         # A model of an earlier version compares no names.
-        stated = positive(facts.get("n_fitted", texts.n_labels), int, or_zero=True)
-        n_fitted = min(stated, texts.n_labels)
-        similarity = Similarity.from_arrays(arrays, texts.n_labels - n_fitted)
+        n_fitted = positive(facts.get("n_fitted", n_labels), int, or_zero=True)
+        n_fitted = min(n_fitted, n_labels)
+        n_added = n_labels - n_fitted
+        similarity = Similarity.from_arrays(arrays, n_added)
         return cls(
             texts=texts,
             frequencies=frequencies,

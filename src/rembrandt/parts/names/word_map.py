@@ -16,9 +16,10 @@ from scipy import sparse
 
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.features.counting import Vocabulary
-from rembrandt.linalg import Array
+from rembrandt.linalg import Array, Floats
 from rembrandt.linalg.blocks import Block
 from rembrandt.linalg.eigen import gaussian, randomized_eigh
+from rembrandt.linalg.hashing import Keys
 from rembrandt.linalg.ridge import ConjugateGradientRidge, SpectralPreconditioner
 from rembrandt.linalg.sparse import (
     as_csr,
@@ -32,6 +33,8 @@ from rembrandt.parts.names.label_texts import LabelTexts
 from rembrandt.parts.names.stems import StemFrequencies
 from rembrandt.parts.names.terms import Spelled, count_terms, spell_stems, stems_of
 from rembrandt.storage.arrays import Arrays, checked
+
+Vectors = NDArray[np.float32]
 
 # Directions of the map.
 MAP_RANK = 128
@@ -52,10 +55,10 @@ FEWEST_TEXTS = 2
 class WordMap:
     """Vectors of the stems of texts and of names, whose products say how similar they are."""
 
-    text_keys: NDArray[np.uint64]
-    text_vectors: NDArray[np.float32]  # times the rarity of the stem
-    name_keys: NDArray[np.uint64]
-    name_vectors: NDArray[np.float32]  # times the weight of the stem
+    text_keys: Keys
+    text_vectors: Vectors  # times the rarity of the stem
+    name_keys: Keys
+    name_vectors: Vectors  # times the weight of the stem
 
     @classmethod
     def of(
@@ -79,8 +82,7 @@ class WordMap:
         weights = _word_weights(counts, Y)
         name_rows = counts.copy()
         name_rows.data *= weights[counts.indices]
-        squares = row_sums_of_squares(name_rows)
-        lengths = np.sqrt(np.where(squares > 0, squares, 1))
+        lengths = _lengths(row_sums_of_squares(name_rows))
         scaled_names = scale_rows(name_rows, lengths**LENGTH_POWER)
         words = as_csr(as_csr(Y) @ scaled_names, np.float32)
         if not X.nnz or not words.nnz:
@@ -96,16 +98,18 @@ class WordMap:
             name_vectors=_as_stored(weights[:, None] * of_words),
         )
 
-    def text_rows(self, spelled: Spelled) -> NDArray[np.float32]:
+    def text_rows(self, spelled: Spelled) -> Vectors:
         """Return the unit vectors of texts; that of a text without a known stem is zero."""
         stems = stems_of(spelled)
         rows = _stem_rows(stems, self._text_vocabulary, len(self.text_keys))
-        return unit_rows(csr_matmul(rows, self.text_vectors))
+        sums = csr_matmul(rows, self.text_vectors)
+        return unit_rows(sums)
 
-    def label_rows(self, texts: LabelTexts) -> NDArray[np.float32]:
+    def label_rows(self, texts: LabelTexts) -> Vectors:
         """Return the unit vectors of the names and descriptions of labels."""
         rows = _stems_of_labels(texts, self.name_keys)
-        return unit_rows(csr_matmul(rows, self.name_vectors))
+        sums = csr_matmul(rows, self.name_vectors)
+        return unit_rows(sums)
 
     @cached_property
     def _text_vocabulary(self) -> Vocabulary:
@@ -145,8 +149,9 @@ def _embed_words(engine: CpuEngine) -> tuple[Block, Block]:
     of stems the regression of the embedded words on them.
     """
     norms = engine.column_sums("X", squared=True)
-    n_used = max(1, int(np.count_nonzero(norms)))
-    strength = MAP_RIDGE * float(norms.sum()) / n_used
+    total = float(norms.sum())
+    n_used = int(np.count_nonzero(norms))
+    strength = MAP_RIDGE * total / max(1, n_used)
     width = min(engine.d, PRECONDITIONER_WIDTH)
     block = gaussian(engine.d, width, 0)
     directions = SpectralPreconditioner.of(engine.gram, strength, block)
@@ -164,11 +169,16 @@ def _embed_words(engine: CpuEngine) -> tuple[Block, Block]:
     return of_stems, of_words
 
 
-def _stem_rows(stems: Spelled, vocabulary: Vocabulary, n_stems: int) -> sparse.csr_array:
+def _stem_rows(
+    stems: Spelled,
+    vocabulary: Vocabulary,
+    n_stems: int,
+) -> sparse.csr_array:
     """Return the logarithmic counts of stems, texts × stems."""
     terms = count_terms(stems, vocabulary)
     values = 1 + np.log(terms.counts.astype(np.float32))
-    shape = (len(terms.indptr) - 1, n_stems)
+    n_texts = len(terms.indptr) - 1
+    shape = (n_texts, n_stems)
     columns = terms.numbers.astype(np.int64)
     return as_csr(sparse.csr_array((values, columns, terms.indptr), shape=shape))
 
@@ -176,42 +186,51 @@ def _stem_rows(stems: Spelled, vocabulary: Vocabulary, n_stems: int) -> sparse.c
 def _stems_in(texts: LabelTexts) -> Spelled:
     """Return the stems of names and descriptions, of which a label has one text."""
     pieces = list(texts.descriptions)
-    for label, name in zip(texts.labels.tolist(), texts.names, strict=True):
+    labels = texts.labels.tolist()
+    for label, name in zip(labels, texts.names, strict=True):
         pieces[label] = f"{pieces[label]}\n{name}"
     return spell_stems(pieces)
 
 
-def _stems_of_labels(texts: LabelTexts, keys: NDArray[np.uint64]) -> sparse.csr_array:
+def _stems_of_labels(texts: LabelTexts, keys: Keys) -> sparse.csr_array:
     """Return the logarithmic counts of stems in names and descriptions, labels × stems."""
-    return _stem_rows(_stems_in(texts), Vocabulary(keys), len(keys))
+    stems = _stems_in(texts)
+    vocabulary = Vocabulary(keys)
+    return _stem_rows(stems, vocabulary, len(keys))
 
 
 def _word_weights(counts: sparse.csr_array, Y: Any) -> NDArray[np.float32]:
     """Return the weight of each stem of names: rare ones count more."""
-    n_examples = np.bincount(Y.indices, minlength=Y.shape[1])
+    n_texts, n_labels = Y.shape
+    n_examples = np.bincount(Y.indices, minlength=n_labels)
     has_stem = counts.copy()
     has_stem.data[:] = 1
     occurrences = has_stem.T @ n_examples
-    rarity = np.log1p(Y.shape[0] / (1 + occurrences))
+    rarity = np.log1p(n_texts / (1 + occurrences))
     scale = np.maximum(occurrences, 1) ** WORD_POWER
     weights: NDArray[np.float32] = (rarity * scale).astype(np.float32)
     return weights
 
 
-def _as_stored(vectors: Array) -> NDArray[np.float32]:
+def _as_stored(vectors: Array) -> Vectors:
     """Return vectors as they are read from a file: scaled, because their scale does not matter,
     and in half precision.
     """
-    largest = float(np.abs(vectors).max(initial=0))
-    scaled = vectors / max(largest, 1e-30)
+    largest = np.abs(vectors).max(initial=0)
+    scaled = vectors / max(float(largest), 1e-30)
     rounded = scaled.astype(np.float16)
     return np.ascontiguousarray(rounded.astype(np.float32))
 
 
-def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def _lengths(squares: Floats) -> Floats:
+    """Return the lengths of rows from their squares; 1 for rows of zeros."""
+    positive = np.where(squares > 0, squares, 1)
+    return np.sqrt(positive)
+
+
+def unit_rows(vectors: Vectors) -> Vectors:
     """Return rows of length one; zero stays zero. A row has the same bits among other rows."""
-    sums = np.cumsum(vectors.astype(np.float64) ** 2, axis=1)
-    squares = sums[:, -1:]
-    lengths = np.sqrt(np.where(squares > 0, squares, 1))
+    running_squares = np.cumsum(vectors.astype(np.float64) ** 2, axis=1)
+    lengths = _lengths(running_squares[:, -1:])
     scaled = vectors / lengths
     return np.ascontiguousarray(scaled.astype(np.float32))

@@ -65,30 +65,41 @@ def fit_trees(data: Examples, settings: TreeSettings, fitting: Fitting) -> Trees
     trees: list[Tree] = []
     if isinstance(fitting.begun, Trees):
         trees.extend(fitting.begun.trees)
-    n_trees = settings.n_trees if _depths(data, settings) else 1
+    n_trees = 1
+    if _depths(data, settings):
+        n_trees = settings.n_trees
     numbers = list(range(len(trees), n_trees))
     for span in spans(len(numbers), trees_at_once(data)):
-        alone: dict[int, Trees] = {}
-        for number in numbers[span]:
-            saved = fitting.checkpoints.load(_stage(number), Trees.from_arrays)
-            if saved is not None:
-                alone[number] = saved
-        missing = [number for number in numbers[span] if number not in alone]
+        together = numbers[span]
+        alone = _saved_trees(together, fitting)
+        missing = [number for number in together if number not in alone]
         if n_trees > 1 and missing:
             directions()  # before several threads ask for them
         newly_fitted = side_by_side(fitted, missing, fitting.report)
         for number, tree in zip(missing, newly_fitted, strict=True):
             fitting.checkpoints.save(_stage(number), tree.arrays)
             alone[number] = tree
-        for number in numbers[span]:
+        for number in together:
             trees.extend(alone[number].trees)
     return Trees(tuple(trees), settings.power, settings.beam)
+
+
+def _saved_trees(numbers: list[int], fitting: Fitting) -> dict[int, Trees]:
+    """Return those of the trees that an interrupted fit has saved, each by its number."""
+    saved_trees = {}
+    for number in numbers:
+        saved = fitting.checkpoints.load(_stage(number), Trees.from_arrays)
+        if saved is not None:
+            saved_trees[number] = saved
+    return saved_trees
 
 
 def trees_at_once(data: Examples) -> int:
     """Return how many trees are fitted at the same time: one where rows are read from a store."""
     n_in_memory, _ = data.X.resident()
-    return TREES_AT_ONCE if n_in_memory == data.n else 1
+    if n_in_memory != data.n:
+        return 1
+    return TREES_AT_ONCE
 
 
 def _stage(number: int) -> str:
@@ -99,7 +110,8 @@ def _depths(data: Examples, settings: TreeSettings) -> list[int]:
     """Return the number of halvings at each level of clusters."""
     n_counted = data.n
     if data.weights is not None:
-        n_counted = int(np.count_nonzero(np.asarray(data.weights) > 0))
+        is_counted = np.asarray(data.weights) > 0
+        n_counted = int(np.count_nonzero(is_counted))
     return cluster_depths(n_counted, data.n_labels, settings.max_example_node_pairs)
 
 
@@ -111,13 +123,17 @@ def cluster_depths(n: int, c: int, max_pairs: float) -> list[int]:
     if c <= LARGEST_CLUSTER or n * c <= max_pairs:
         return []
     enough = np.ceil(np.log2(c / LARGEST_CLUSTER))
-    affordable = np.log2(min(c**0.5, max(2.0, max_pairs / n)))
+    n_affordable = max(2.0, max_pairs / n)
+    affordable = np.log2(min(c**0.5, n_affordable))
     first = max(1, round(min(enough, affordable)))
-    n_halvings = int(np.ceil(np.log2(max(1.0, c / 2**first / LARGEST_CLUSTER))))
+    labels_of_cluster = c / 2**first
+    excess = max(1.0, labels_of_cluster / LARGEST_CLUSTER)
+    n_halvings = int(np.ceil(np.log2(excess)))
     n_steps = int(np.ceil(n_halvings / first))
     depths = [first]
     for step in range(1, n_steps + 1):
-        depths.append(first + round(n_halvings * step / n_steps))
+        n_done = round(n_halvings * step / n_steps)
+        depths.append(first + n_done)
     return depths
 
 
@@ -136,27 +152,17 @@ def _fit_tree(
     counted = np.flatnonzero(example_weights > 0)
     depths = _depths(data, settings)
     clusters = np.zeros(c, dtype=np.int64)
+    # Whatever the seed of the fit is: the clusters of one tree are as good as those of another.
+    tree_seed = SEED_STEP * number
     if depths:
-        # Whatever the seed of the fit is: the clusters of one tree are as good as those of another.
-        clusters = bisect(directions(), depths[-1], SEED_STEP * number, data.label_keys)
+        clusters = bisect(directions(), depths[-1], tree_seed, data.label_keys)
     # Coordinate descent goes through rows as they come.
-    order = random_order(data, counted, fitting.seed + SEED_STEP * number)
+    order = random_order(data, counted, fitting.seed + tree_seed)
     Y = data.Y[order]
     costs = settings.cost * example_weights[order]
     costs = costs.astype(np.float32)
     solver = fitting.backend.hinge(data.X, order)
-    # The root learns from all examples.
-    everything: Any = np.ones((1, len(counted)), dtype=np.int8)
-    nothing: Any = np.zeros((0, len(counted)), dtype=np.float32)
-    nodes = Nodes(
-        rows=sparse.csr_array(nothing),
-        pools=sparse.csr_array(everything),
-        parent=np.zeros(0, dtype=np.int64),
-        costs=costs,
-        settings=hinge_settings(settings, are_clusters=True),
-        max_pool_examples=max(1, MAX_POOL_ENTRIES * n // max(1, data.X.nnz)),
-        all_features=True,
-    )
+    nodes = _root(data, settings, costs)
     levels: list[Level] = []
     for above, depth in pairwise([0, *depths]):
         n_nodes = 2**depth
@@ -181,11 +187,34 @@ def _fit_tree(
     return tuple(levels)
 
 
-def node_examples(Y: sparse.csr_array, node_of_label: Array, n_nodes: int) -> sparse.csr_array:
+def _root(data: Examples, settings: TreeSettings, costs: Array) -> Nodes:
+    """Return what the nodes below the root learn from: all examples, which have these costs."""
+    n_examples = len(costs)
+    everything: Any = np.ones((1, n_examples), dtype=np.int8)
+    nothing: Any = np.zeros((0, n_examples), dtype=np.float32)
+    n_entries = max(1, data.X.nnz)
+    affordable = MAX_POOL_ENTRIES * data.n // n_entries
+    return Nodes(
+        rows=sparse.csr_array(nothing),
+        pools=sparse.csr_array(everything),
+        parent=np.zeros(0, dtype=np.int64),
+        costs=costs,
+        settings=hinge_settings(settings, are_clusters=True),
+        max_pool_examples=max(1, affordable),
+        all_features=True,
+    )
+
+
+def node_examples(
+    Y: sparse.csr_array,
+    node_of_label: Array,
+    n_nodes: int,
+) -> sparse.csr_array:
     """Return the examples of each node, nodes × examples, from the node of each label."""
     n_labels = len(node_of_label)
+    labels = np.arange(n_labels)
     ones = np.ones(n_labels, dtype=np.float32)
-    cells = (np.arange(n_labels), node_of_label)
+    cells = (labels, node_of_label)
     member: Any = sparse.csr_array((ones, cells), shape=(n_labels, n_nodes))
     nodes_of_examples = Y @ member
     return as_csr(nodes_of_examples.T)

@@ -36,7 +36,14 @@ from rembrandt.linalg.sparse import Matrix, as_csr, unit_rows
 from rembrandt.linalg.threads import Workspace, for_each, n_threads
 from rembrandt.parts.contributions import Contributions, secant
 from rembrandt.parts.protocol import SCORED_BLOCK_ROWS, Facts, Labels, Part
-from rembrandt.storage.arrays import as_half, checked, pack_csr, positive, unpack_csr
+from rembrandt.storage.arrays import (
+    Arrays,
+    as_half,
+    checked,
+    pack_csr,
+    positive,
+    unpack_csr,
+)
 
 # Rows scored by one call, at least and at most.
 SMALLEST_CALL_ROWS = 512
@@ -51,6 +58,8 @@ N_CANDIDATES = 10
 MAX_CLUSTER_SCORES = 1 << 25
 # Labels of a cluster whose positions fit into 16 bits.
 SHORT_POSITIONS = 1 << 16
+# Of entries without a label.
+NO_SCORE = np.float32(-np.inf)
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,13 @@ class Level:
         for entries in spans(weights.nnz, ROUNDED_WEIGHTS):
             data[entries] = as_half(data[entries])
         return cls(weights, bias, parent)
+
+    def margins(self, X: sparse.csr_array, rows: slice, lists: sparse.csr_array) -> Array:
+        """Return ``xᵀs + b`` of every node; ``lists`` are the weights by feature."""
+        n_rows = rows.stop - rows.start
+        margins = np.tile(self.bias, (n_rows, 1))
+        add_lists(csr_arrays(X), rows.start, csr_arrays(lists), margins)
+        return margins
 
 
 @dataclass(frozen=True)
@@ -126,9 +142,9 @@ class Tree:
         if sizes.max() <= SHORT_POSITIONS:
             dtype = np.uint16
         n_labels = len(labels)
-        first_positions = np.repeat(starts[:-1], sizes)
+        starts_of_labels = np.repeat(starts[:-1], sizes)
         positions = np.empty(n_labels, dtype=dtype)
-        positions[labels] = np.arange(n_labels) - first_positions
+        positions[labels] = np.arange(n_labels) - starts_of_labels
         by_feature = as_csr(self.labels.weights.T)
         return lists_by_cluster(
             csr_arrays(by_feature),
@@ -148,8 +164,9 @@ class Tree:
         """Log-probabilities of the clusters."""
         n_rows = rows.stop - rows.start
         total = np.zeros((n_rows, 1), dtype=np.float32)
-        for level, lists in zip(self.levels[:-1], self.lists, strict=False):
-            margins = _margins(X, rows, lists, level.bias)
+        cluster_levels = self.levels[:-1]
+        for level, lists in zip(cluster_levels, self.lists, strict=False):
+            margins = level.margins(X, rows, lists)
             of_parents = total[:, level.parent]
             total = of_parents - _loss(margins, power)
         return total
@@ -175,11 +192,13 @@ class Trees(Part):
 
     @property
     def n_labels(self) -> int:
-        return len(self.trees[0].labels.bias)
+        first_tree = self.trees[0]
+        return len(first_tree.labels.bias)
 
     @property
     def n_features(self) -> int:
-        return int(self.trees[0].labels.weights.shape[1])
+        first_tree = self.trees[0]
+        return int(first_tree.labels.weights.shape[1])
 
     @property
     def block_rows(self) -> int:
@@ -214,7 +233,8 @@ class Trees(Part):
         all_probabilities = np.hstack(list(probabilities))
         labels = _likeliest(all_listed, all_probabilities, n_candidates)
         # What the lists of the trees contain already.
-        computed = np.full((len(listed), *labels.shape), np.nan, dtype=np.float32)
+        shape = (len(self.trees), *labels.shape)
+        computed = np.full(shape, np.nan, dtype=np.float32)
         for number, of_tree in enumerate(computed):
             look_up(labels, listed[number], probabilities[number], of_tree)
         means = self._means(rows, labels, computed)
@@ -234,18 +254,25 @@ class Trees(Part):
         def add(span: slice) -> None:
             shape = (span.stop - span.start, self.n_labels)
             for tree, clusters in zip(self.trees, rows.clusters, strict=True):
+                labels = tree.labels
+                lists = csr_arrays(tree.by_feature)
                 margins = np.zeros(shape, dtype=np.float32)
-                add_lists(X, span.start, csr_arrays(tree.by_feature), margins)
-                loss = _loss(margins + tree.labels.bias, self.power)
-                above = clusters[span][:, tree.labels.parent]
-                total[span] += share * np.exp(above - loss)
+                add_lists(X, span.start, lists, margins)
+                margins = margins + labels.bias
+                above = clusters[span][:, labels.parent]
+                total[span] += share * _probabilities(above, margins, self.power)
 
         for tree in self.trees:
             _ = tree.by_feature  # once, not in each thread
         for_each_span(add, n, SMALLEST_CALL_ROWS)
         return total
 
-    def _means(self, rows: PreparedRows, labels: Labels, computed: Array | None) -> Array:
+    def _means(
+        self,
+        rows: PreparedRows,
+        labels: Labels,
+        computed: Array | None,
+    ) -> Array:
         """Return the scores of labels.
 
         Probabilities in ``computed`` (trees × n × m) are not computed again; the others are NaN.
@@ -269,16 +296,16 @@ class Trees(Part):
                 weights = csr_arrays(tree.labels.weights)
                 with space.borrowed() as dense:
                     add_products(X, span.start, wanted, weights, dense, margins)
-                loss = _loss(margins + tree.labels.bias[wanted], self.power)
+                margins = margins + tree.labels.bias[wanted]
                 clusters = rows.clusters[number][span]
                 parents = tree.labels.parent[wanted]
                 above = np.take_along_axis(clusters, parents, axis=1)
-                missing = np.exp(above - loss)
+                missing = _probabilities(above, margins, self.power)
                 out[span] += share * np.where(is_missing, missing, probabilities)
 
         n = rows.X.shape[0]
         for_each_span(fill, n, SMALLEST_CALL_ROWS)
-        return np.where(labels < 0, np.float32(-np.inf), out)
+        return np.where(labels < 0, NO_SCORE, out)
 
     def label_weights(self) -> sparse.csr_array:
         """Return the weights of the features for each label, c × d, summed over trees."""
@@ -313,25 +340,28 @@ class Trees(Part):
             contributions = _explain_tree(tree, unit, labels, self.power)
             bases.append(contributions.base)
             values.append(contributions.values)
-        return Contributions(np.mean(bases, axis=0), np.mean(values, axis=0))
+        mean_base = np.mean(bases, axis=0)
+        mean_values = np.mean(values, axis=0)
+        return Contributions(mean_base, mean_values)
 
-    def arrays(self) -> tuple[dict[str, Array], Facts]:
-        arrays: dict[str, Array] = {}
+    def arrays(self) -> tuple[Arrays, Facts]:
+        arrays: Arrays = {}
         for t, tree in enumerate(self.trees):
             for number, level in enumerate(tree.levels):
                 name = f"trees.{t}.{number}"
                 arrays |= pack_csr(f"{name}.weights", level.weights)
                 arrays[f"{name}.bias"] = level.bias
                 arrays[f"{name}.parent"] = level.parent.astype(np.int32)
+        n_levels = [len(tree.levels) for tree in self.trees]
         facts = {
-            "levels": [len(tree.levels) for tree in self.trees],
+            "levels": n_levels,
             "power": self.power,
             "beam": self.beam,
         }
         return arrays, facts
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Array], facts: Facts) -> Trees:
+    def from_arrays(cls, arrays: Arrays, facts: Facts) -> Trees:
         trees: list[Tree] = []
         n_features = None
         n_labels: int | None = None
@@ -370,7 +400,7 @@ class Trees(Part):
         n, n_features = rows.X.shape
         shape = (len(self.trees), n, k)
         best = np.full(shape, -1, dtype=np.int64)
-        scores = np.full(shape, -np.inf, dtype=np.float32)
+        scores = np.full(shape, NO_SCORE)
         space = Workspace(lambda: np.full(n_features, -1, dtype=np.int32))
 
         def fill(number: int, span: slice) -> None:
@@ -383,9 +413,10 @@ class Trees(Part):
             labels, log_probabilities = rank(tree_best, tree_scores)
             probabilities = np.exp(log_probabilities)
             tree_best[:] = labels
-            tree_scores[:] = np.where(labels < 0, np.float32(-np.inf), probabilities)
+            tree_scores[:] = np.where(labels < 0, NO_SCORE, probabilities)
 
-        for_each(Tree.prepare_search, [(tree,) for tree in self.trees])
+        each_tree = [(tree,) for tree in self.trees]
+        for_each(Tree.prepare_search, each_tree)
         for_each(fill, self._calls(n), small=n < FEW_ROWS)
         return best, scores
 
@@ -401,10 +432,11 @@ class Trees(Part):
         log-probabilities.
         """
         tree = self.trees[number]
-        k = best.shape[1]
-        for block in spans(span.stop - span.start, SMALLEST_CALL_ROWS):
+        lists = tree.lists[0]
+        n_rows, k = best.shape
+        for block in spans(n_rows, SMALLEST_CALL_ROWS):
             few = slice(span.start + block.start, span.start + block.stop)
-            margins = _margins(rows.X, few, tree.lists[0], tree.labels.bias)
+            margins = tree.labels.margins(rows.X, few, lists)
             log_probabilities = -_loss(margins, self.power)
             best[block], scores[block] = top_k(log_probabilities, k)
 
@@ -420,9 +452,10 @@ class Trees(Part):
         """Fill in the best labels of the most probable clusters, and their log-probabilities."""
         tree = self.trees[number]
         log_probabilities = rows.clusters[number][span]
-        width = min(self.beam, log_probabilities.shape[1])
+        width = min(self.beam, tree.n_clusters)
         clusters, so_far = top_k(log_probabilities, width)
-        bias = tree.labels.bias[tree.members[1]]
+        _, labels_by_cluster = tree.members
+        bias = tree.labels.bias[labels_by_cluster]
         with space.borrowed() as position:
             best_members(
                 csr_arrays(rows.X),
@@ -439,21 +472,22 @@ class Trees(Part):
             )
 
 
-def _margins(X: sparse.csr_array, rows: slice, lists: sparse.csr_array, bias: Array) -> Array:
-    """``xᵀs + b`` of every node of a level."""
-    n_rows = rows.stop - rows.start
-    margins = np.tile(bias, (n_rows, 1))
-    add_lists(csr_arrays(X), rows.start, csr_arrays(lists), margins)
-    return margins
-
-
 def _loss(margins: Array, power: float) -> Array:
     shortfall = np.maximum(0, 1 - margins)
     return np.asarray(shortfall ** np.float32(power))
 
 
+def _probabilities(above: Array, margins: Array, power: float) -> Array:
+    """Return the probabilities of labels whose clusters have the log-probabilities ``above``."""
+    loss = _loss(margins, power)
+    return np.asarray(np.exp(above - loss))
+
+
 def _explain_tree(
-    tree: Tree, unit: sparse.csr_array, labels: Labels, power: float
+    tree: Tree,
+    unit: sparse.csr_array,
+    labels: Labels,
+    power: float,
 ) -> Contributions:
     """Return what the entries of a unit row add to the probabilities that one tree gives."""
     n_labels = len(labels)
@@ -471,13 +505,15 @@ def _explain_tree(
         empty = -(empty_shortfall**power)
         full = -(full_shortfall**power)
         derivative = power * empty_shortfall ** (power - 1)
-        values += added * secant(empty, full, change, derivative)
+        slope = secant(empty, full, change, derivative)
+        values += added * slope
         empty_sum = empty_sum + empty
         full_sum = full_sum + full
         nodes = level.parent[nodes]
     start = np.exp(empty_sum)
     end = np.exp(full_sum)
-    return Contributions(start, values * secant(start, end, full_sum - empty_sum, end))
+    slope_of_exp = secant(start, end, full_sum - empty_sum, end)
+    return Contributions(start, values * slope_of_exp)
 
 
 def _likeliest(labels: Labels, scores: Array, k: int) -> Labels:
@@ -490,15 +526,19 @@ def _likeliest(labels: Labels, scores: Array, k: int) -> Labels:
     scores = np.maximum(scores, 0)
     scores = np.take_along_axis(scores, order, axis=1)
     # The sum of a label's scores is stored where the last of them is.
-    is_last = np.ones(labels.shape, dtype=np.bool_)
-    is_last[:, :-1] = labels[:, 1:] != labels[:, :-1]
+    next_labels = labels[:, 1:]
+    is_last = np.ones(labels.shape, dtype=bool)
+    is_last[:, :-1] = labels[:, :-1] != next_labels
     ends = np.cumsum(scores, axis=1, dtype=np.float64)
-    last_ends = np.maximum.accumulate(np.where(is_last, ends, 0), axis=1)
-    starts = np.hstack([np.zeros((n_rows, 1)), last_ends[:, :-1]])
+    ends_of_labels = np.where(is_last, ends, 0)
+    last_ends = np.maximum.accumulate(ends_of_labels, axis=1)
+    starts = np.zeros(ends.shape)
+    starts[:, 1:] = last_ends[:, :-1]
     is_candidate = is_last & (labels >= 0)
     sums = np.where(is_candidate, ends - starts, -np.inf)
     positions, _ = top_k(sums, k)
     positions = np.where(positions < 0, n_listed, positions)
     positions = np.sort(positions, axis=1)
-    padded = np.pad(labels, ((0, 0), (0, 1)), constant_values=-1)
+    no_label = np.full((n_rows, 1), -1)
+    padded = np.hstack([labels, no_label])
     return np.take_along_axis(padded, positions, axis=1)

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from array_api_compat import array_namespace
 
 from rembrandt.errors import StorageError
-from rembrandt.features.fourier import FourierMap
+from rembrandt.features.fourier import FourierMap, Product
 from rembrandt.linalg.blocks import Block, as_numpy
 from rembrandt.storage.arrays import Arrays, checked, positive
 
@@ -36,7 +36,9 @@ class Decoder:
         fourier = self.fourier
         if fourier is not None:
             fourier = fourier.moved(move)
-        return replace(self, weights=move(self.weights), bias=move(self.bias), fourier=fourier)
+        weights = move(self.weights)
+        bias = move(self.bias)
+        return replace(self, weights=weights, bias=bias, fourier=fourier)
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the decoder as named arrays and JSON."""
@@ -44,11 +46,12 @@ class Decoder:
             "decoder.weights": as_numpy(self.weights),
             "decoder.bias": as_numpy(self.bias),
         }
-        facts: dict[str, Any] = {"link": self.link, "linear": None}
+        linear = None
         if self.fourier is not None:
             arrays["fourier.frequencies"] = as_numpy(self.fourier.frequencies)
             arrays["fourier.offsets"] = as_numpy(self.fourier.offsets)
-            facts["linear"] = self.fourier.linear
+            linear = self.fourier.linear
+        facts = {"link": self.link, "linear": linear}
         return arrays, facts
 
     @classmethod
@@ -64,12 +67,13 @@ class Decoder:
             fourier = FourierMap(frequencies, offsets, linear)
             fits_weights = fourier.size == weights.shape[0]
         link = facts["link"]
-        if link not in get_args(Link) or not fits_weights:
+        is_known_link = link in get_args(Link)
+        if not is_known_link or not fits_weights:
             raise StorageError("the parts of the decoder do not fit together")
         bias = checked("decoder.bias", arrays, weights.shape[1:])
         return cls(weights, bias, link, fourier)
 
-    def features(self, H: Block, product: Callable[[Block, Block], Block] = matmul) -> Block:
+    def features(self, H: Block, product: Product = matmul) -> Block:
         """Return the mapped features ``φ(H)``; ``product`` multiplies rows by the frequencies."""
         if self.fourier is None:
             return H
