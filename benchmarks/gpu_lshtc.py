@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from rembrandt.engines.whitening import Whitening
 from rembrandt.evaluation import measure
 from rembrandt.features.fourier import draw
 from rembrandt.fitting import fit_model
+from rembrandt.forks import cached_property
 from rembrandt.linalg.blocks import as_numpy, has_triton, spans
 from rembrandt.metrics import precision_at_k, top_k
 from rembrandt.model.model import Model

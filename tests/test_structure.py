@@ -16,7 +16,7 @@ ARCHITECTURE = REPOSITORY / "docs/architecture.md"
 # The order of docs/architecture.md. A room may import from those in the lines above it, and from
 # its own line.
 ROOMS = (
-    ("errors", "progress", "checks", "memory", "deferred", "scikit"),
+    ("errors", "progress", "checks", "memory", "deferred", "forks", "scikit"),
     ("settings",),
     ("kernels",),
     ("linalg",),

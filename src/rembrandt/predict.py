@@ -12,7 +12,6 @@ scored only for the rows whose answer may hold an unlisted label.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.views import Views, as_views
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.ranking import rank, top_k

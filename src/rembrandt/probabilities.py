@@ -9,7 +9,6 @@ too.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from rembrandt.candidates import (
     unlisted_scores,
 )
 from rembrandt.data.views import Views, as_views
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.logistic import logistic
 from rembrandt.linalg.sparse import is_sparse

@@ -14,6 +14,7 @@ import numpy as np
 
 from rembrandt.checks import check_number, check_whole
 from rembrandt.errors import DataError, RembrandtError, RembrandtWarning, SettingsError
+from rembrandt.forks import Lock
 from rembrandt.linalg import Array
 
 MAX_LEARNED_ROWS = 200  # that a weight is learned on
@@ -86,7 +87,7 @@ class Reranker:
         self.max_seconds = max_seconds
         self.cache_size = cache_size
         self._cache: OrderedDict[bytes, Array] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def learn_weight(self, classifier: Any, X: Sequence[str], y: Sequence[Any]) -> Self:
         """Learn the weight from texts that the model was not fitted to.

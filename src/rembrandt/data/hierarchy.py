@@ -6,7 +6,6 @@ may have several parents. There are no cycles.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy import sparse
 
 from rembrandt.data.labels import Title, titles_of
 from rembrandt.errors import DataError
+from rembrandt.forks import cached_property
 
 Array = NDArray[Any]
 Indices = NDArray[np.int64]

@@ -5,13 +5,13 @@ Features have the same lookup.
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
+from rembrandt.forks import cached_property
 
 # Display name of a label that is an identifier, or a tuple of name and description, which may be
 # followed by other names.

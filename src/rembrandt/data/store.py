@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -23,6 +22,7 @@ from rembrandt.data.labels import LabelIndex
 from rembrandt.data.shard import REMEDY, Entry, MappedShard, ShardData
 from rembrandt.data.stored import StoredRows
 from rembrandt.errors import DataError, StorageError
+from rembrandt.forks import cached_property
 from rembrandt.storage.arrays import parse_json, read_arrays, write_arrays
 from rembrandt.storage.atomic import atomic_file, write_errors
 from rembrandt.storage.files import read_bounded

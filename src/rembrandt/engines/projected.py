@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from rembrandt.engines.shards import Executor
 from rembrandt.engines.statistics import RidgeStatistics
 from rembrandt.engines.whitening import WhitenedRows, Whitening
 from rembrandt.features.fourier import FourierMap
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.sparse import csr_matmul, project, scale_rows

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ from scipy import sparse
 
 from rembrandt.data.shard import MappedShard
 from rembrandt.engines.scaling import row_factors
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import column_sums, spans
 from rembrandt.linalg.sparse import append_constant, as_csr, csr_matmul, inverse_lengths, scale_rows

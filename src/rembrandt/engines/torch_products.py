@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from rembrandt.forks import cached_property
 from rembrandt.linalg.blocks import has_triton
 
 Tensor = torch.Tensor

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.features.spans import TermSpans
+from rembrandt.forks import cached_property
 
 Array = NDArray[Any]
 Segment = tuple[int, int, float]  # start, stop and contribution of some characters of a text

@@ -6,15 +6,16 @@ first kernel is called, so that what computes nothing does not wait for it.
 
 from collections.abc import Callable
 from functools import update_wrapper
-from threading import RLock
 from typing import Any, TypeVar, cast
+
+from rembrandt.forks import Lock
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # All kernels with declared signatures, in the order in which their modules were imported.
 DECLARED: list["Kernel"] = []
 # What callers of a kernel read in numba is made once.
-_making = RLock()
+_making = Lock()
 
 
 class Kernel:

@@ -9,13 +9,13 @@ rows it needs a quarter of the iterations of a diagonal preconditioner.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
 from scipy.linalg import cho_factor, cho_solve
 
+from rembrandt.forks import cached_property
 from rembrandt.linalg.blocks import (
     Block,
     cache_rows,

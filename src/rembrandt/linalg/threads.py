@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cache, lru_cache
-from threading import Lock, local
+from threading import Lock, RLock, local
 from typing import Any, TypeVar
 
 import joblib
@@ -86,7 +86,7 @@ class _SingleThreaded:
     """Limits BLAS to one thread while anybody wants that: the limit is one of the process."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
         self._n_users = 0
         self._limiter: Any = None
 
@@ -102,8 +102,28 @@ class _SingleThreaded:
             if self._n_users == 0:
                 self._limiter.restore_original_limits()
 
+    def before_fork(self) -> None:
+        """Wait until no other thread is just setting or removing the limit."""
+        self._lock.acquire()
+
+    def after_fork_in_parent(self) -> None:
+        self._lock.release()
+
+    def after_fork_in_child(self) -> None:
+        """Give BLAS its threads again: those that wanted one are not in the new process."""
+        self._lock = RLock()
+        if self._n_users > 0:
+            self._n_users = 0
+            self._limiter.restore_original_limits()
+
 
 _single_threaded = _SingleThreaded()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_single_threaded.before_fork,
+        after_in_parent=_single_threaded.after_fork_in_parent,
+        after_in_child=_single_threaded.after_fork_in_child,
+    )
 
 
 @contextmanager

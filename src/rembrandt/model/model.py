@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from rembrandt.data.views import Views
 from rembrandt.declarations import ModelSettings
 from rembrandt.engines.backend import Backend
 from rembrandt.features.text import TextFeatures
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.eigen import gaussian, randomized_eigh
 from rembrandt.linalg.sparse import csr_matmul

@@ -1,7 +1,6 @@
 """Fit parts to one side of a split, and score the other side with them."""
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,7 @@ from rembrandt.data.examples import Examples
 from rembrandt.declarations import ModelSettings
 from rembrandt.engines.backend import CPU, Backend
 from rembrandt.fitting import check_memory, fit_part
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.threads import side_by_side

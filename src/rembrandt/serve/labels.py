@@ -1,6 +1,5 @@
 """Lookup, search and neighbours of the labels of a model."""
 
-from functools import cached_property
 from operator import itemgetter
 from threading import Lock
 from typing import Any
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from rembrandt.data.labels import LabelIndex
 from rembrandt.explore.neighbors import nearest_labels, unit_vectors
+from rembrandt.forks import cached_property
 
 _MAX_CHILDREN = 100  # of a label, that are listed
 _MAX_RANKED_HITS = 2000  # matches that are ranked, from the most frequent labels on

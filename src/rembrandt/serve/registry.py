@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from rembrandt.data.labels import LabelIndex
 from rembrandt.errors import ModelError, RembrandtError
 from rembrandt.estimators import load
 from rembrandt.estimators.requests import feature_names
+from rembrandt.forks import cached_property
 from rembrandt.linalg.threads import this_thread_only
 from rembrandt.model.folder import version
 from rembrandt.serve.errors import RequestError, shutting_down

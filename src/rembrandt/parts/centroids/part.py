@@ -3,7 +3,6 @@ examples.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.arrays import move_columns
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import for_each_span
 from rembrandt.linalg.inverted import add_lists, add_products, csr_arrays

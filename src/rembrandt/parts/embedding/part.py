@@ -6,7 +6,6 @@ decoder ``Q, b`` turns the result into scores.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from operator import matmul
 
 import numpy as np
@@ -18,6 +17,7 @@ from rembrandt.data.rows import as_rows
 from rembrandt.engines.backend import CPU, Backend
 from rembrandt.engines.ranking import Ranker
 from rembrandt.errors import ModelError, SettingsError
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import Block, as_numpy, spans
 from rembrandt.linalg.cluster_search import paired_scores

@@ -10,12 +10,12 @@ it. By the mean alone a cluster with one long column would come too late.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from rembrandt import memory
 from rembrandt.errors import MemoryEstimateError, ModelError
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import for_each_span, spans
 from rembrandt.linalg.cluster_search import choose_clusters, merge_best

@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.errors import DataError, ModelError, RembrandtError
+from rembrandt.forks import cached_property
 from rembrandt.storage.arrays import Arrays, checked, positive
 from rembrandt.storage.files import read_bounded
 

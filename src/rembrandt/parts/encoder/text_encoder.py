@@ -6,13 +6,13 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import islice
-from threading import RLock
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.errors import DataError
+from rembrandt.forks import Lock
 from rembrandt.linalg.sparse import normalize_rows
 from rembrandt.parts.encoder.libraries import load_library_encoder
 from rembrandt.parts.encoder.network import Network, load_network, require_libraries
@@ -33,7 +33,7 @@ class TextEncoder(ABC):
     def __init__(self) -> None:
         self._kept: dict[str, Vectors] = {}
         # One thread encodes at a time: a service reloads models while others predict.
-        self._lock = RLock()
+        self._lock = Lock()
 
     @abstractmethod
     def compute(self, texts: list[str], report: Report = silent) -> Vectors:
@@ -75,7 +75,7 @@ class TextEncoder(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = RLock()
+        self._lock = Lock()
 
     def __deepcopy__(self, memo: Any) -> Self:
         return self  # a clone of an estimator shares the weights

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rembrandt.errors import DataError, ModelError
+from rembrandt.forks import cached_property
 from rembrandt.kernels import kernel
 from rembrandt.linalg import Array
 from rembrandt.linalg.ranking import rank

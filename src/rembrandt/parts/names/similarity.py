@@ -1,12 +1,12 @@
 """The likelihood that a label without examples is right, from its match and its similarity."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import spans
 from rembrandt.linalg.cluster_search import paired_scores

@@ -7,7 +7,6 @@ new label whose name has these words is similar to the text, even where none of 
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from scipy import sparse
 
 from rembrandt.engines.cpu import CpuEngine
 from rembrandt.features.counting import Vocabulary
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array, Floats
 from rembrandt.linalg.blocks import Block
 from rembrandt.linalg.eigen import gaussian, randomized_eigh

@@ -14,7 +14,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.data.arrays import move_columns
+from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import for_each_span, spans
 from rembrandt.linalg.inverted import (
