@@ -227,7 +227,7 @@ def test_npz_with_damaged_bytes(tmp_path):
 def test_parquet_that_is_not_utf8(tmp_path):
     column = pa.array([b"fine", b"\xff\xfe"], pa.binary()).view(pa.string())
     pa.parquet.write_table(pa.table({"text": column, "label": ["a", "b"]}), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match=r"a\.parquet: .*(column 'text'|Parquet file).*utf-8"):
+    with pytest.raises(DataError, match=r"a\.parquet: column 'text' .*UTF-8"):
         read(tmp_path / "a.parquet", **TABLE)
 
 

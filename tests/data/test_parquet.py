@@ -1,5 +1,7 @@
 """Parquet files that are small and describe much are bounded before they are read."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -143,3 +145,39 @@ def test_lists_of_every_type(tmp_path, kind, use_dictionary):
         "real": [[None, "2.5"], None, [], ["1"]],
         "fixed": [["a", "b"], None, ["c", None], ["d", "d"]],
     }
+
+
+@pytest.mark.parametrize("change", [0x10, 0x21, 0xFF])
+def test_a_damaged_byte_anywhere_is_refused_or_read(tmp_path, change):
+    """Arrow ends the process if it is asked for the sizes of some damaged files, and gives numbers
+    beyond the end of a dictionary.
+    """
+    columns = {"text": ["a", "b", "c"], "label": [["x", "y"], [], ["z"]]}
+    whole = written(tmp_path / "whole.parquet", **columns).read_bytes()
+    path = tmp_path / "damaged.parquet"
+    n_refused = 0
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= change
+        path.write_bytes(damaged)
+        try:
+            data = read(path, **TABLE)
+        except DataError as error:
+            n_refused += 1
+            assert "damaged.parquet" in str(error)
+        else:
+            assert data.Y.shape == (len(data.texts), len(data.label_ids))
+    assert n_refused > 0
+
+
+def test_numbers_beyond_the_dictionary_are_refused():
+    indices = pa.array([0, 7], pa.int32())
+    wrong = pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b"]), safe=False)
+    batch = pa.record_batch([wrong], ["text"])
+
+    class File:
+        def iter_batches(self, batch_size, columns):
+            yield batch
+
+    with pytest.raises(DataError, match=r"a.parquet: column 'text' .*damaged .*out of bounds"):
+        next(parquet.checked_batches(Path("a.parquet"), File(), 10))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from rembrandt.data.compressed import open_bytes
+from rembrandt.data.parquet_footer import ColumnSize, FooterError, column_sizes
 from rembrandt.errors import DataError
 from rembrandt.progress import Report
 
@@ -43,9 +44,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
             with pa.parquet.ParquetFile(raw, metadata=metadata, read_dictionary=texts) as file:
                 yield file
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"this is not a whole Parquet file ({error}); write or fetch it again", path
-        ) from error
+        raise not_whole(path, str(error)) from error
 
 
 def _text_paths(metadata: Any) -> list[str]:
@@ -58,31 +57,67 @@ def _text_paths(metadata: Any) -> list[str]:
     return paths
 
 
+def checked_batches(
+    path: Path, file: Any, n_rows: int, columns: list[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of rows whose texts are UTF-8, and whose numbers of values in dictionaries and
+    lists are in range.
+
+    Arrow does not look at them when it reads, and other functions rely on them.
+    """
+    for batch in file.iter_batches(batch_size=n_rows, columns=columns):
+        check_values(path, batch)
+        yield batch
+
+
+def check_values(path: Path, table: pa.RecordBatch | pa.Table) -> None:
+    """Refuse columns whose values cannot be."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowException as error:
+            raise DataError(
+                f"column {name!r} has values that are no text in UTF-8, or damaged ({error}); "
+                "choose another column, or write the file again",
+                path,
+            ) from error
+
+
 def check_sizes(path: Path, file: Any, wanted: list[str] | None = None) -> None:
     """Refuse columns that would take far more memory than the size of the file lets expect.
 
     None stands for all columns.
     """
-    metadata = file.metadata
+    schema = file.metadata.schema
     file_bytes = path.stat().st_size
     max_values = max(_MAX_REPEATED_VALUES, _MAX_VALUES_PER_BYTE * file_bytes)
     max_bytes = max(_MAX_EXPANDED_BYTES, _MAX_EXPANSION * file_bytes)
-    for number in range(metadata.num_columns):
-        column_path = metadata.schema.column(number).path
+    for number, size in enumerate(_stated_sizes(path)):
+        if number >= file.metadata.num_columns:
+            raise not_whole(path, "it has more columns than its schema")
+        column_path = schema.column(number).path
         if wanted is not None and not any(_is_within(column_path, name) for name in wanted):
             continue
-        n_values = 0
-        n_bytes = 0
-        for group in range(metadata.num_row_groups):
-            chunk = metadata.row_group(group).column(number)
-            n_values += chunk.num_values
-            n_bytes += chunk.total_uncompressed_size
-        if n_values > max_values or n_bytes > max_bytes:
+        if size.n_values > max_values or size.n_bytes > max_bytes:
             raise DataError(
-                f"column {column_path!r} expands to {n_values:,} values and {n_bytes:,} bytes from "
-                f"a file of {file_bytes:,} bytes; check the file, or write it without repetitions",
+                f"column {column_path!r} expands to {size.n_values:,} values and "
+                f"{size.n_bytes:,} bytes from a file of {file_bytes:,} bytes; check the file, or "
+                "write it without repetitions",
                 path,
             )
+
+
+def _stated_sizes(path: Path) -> list[ColumnSize]:
+    with open_bytes(path) as (_, raw):
+        try:
+            return column_sizes(raw)
+        except FooterError as error:
+            raise not_whole(path, str(error)) from error
+
+
+def not_whole(path: Path, reason: str) -> DataError:
+    """Return the error of a damaged file."""
+    return DataError(f"this is not a whole Parquet file ({reason}); write or fetch it again", path)
 
 
 def _is_within(column_path: str, name: str) -> bool:
@@ -98,7 +133,7 @@ def parquet_cells(path: Path, wanted: list[str], report: Report) -> Iterator[dic
             _check_type(path, _type_at(file.schema_arrow, name), name)
         check_sizes(path, file, distinct)
         done = 0
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=distinct):
+        for batch in checked_batches(path, file, _BATCH_ROWS, distinct):
             done += batch.num_rows
             report(f"Reading {path.name}", done, file.metadata.num_rows)
             yield {name: _as_cells(path, _column_at(batch, name), name) for name in wanted}

@@ -21,7 +21,7 @@ from rembrandt.data.compressed import line_chunks, plain_suffix
 from rembrandt.data.detect import ReadOptions, detect
 from rembrandt.data.examples import numbered
 from rembrandt.data.json_rows import array_rows, line_rows
-from rembrandt.data.parquet import open_parquet
+from rembrandt.data.parquet import check_sizes, checked_batches, open_parquet
 from rembrandt.data.reader import read_parts
 from rembrandt.data.splits import RowIndices, draw_rows, latest_rows
 from rembrandt.errors import DataError
@@ -282,11 +282,12 @@ def _write_parquet(path: Path, is_second: NDArray[np.bool_], files: list[BinaryI
     masks = (~is_second, is_second)
     n_written = 0
     with open_parquet(path) as source, ExitStack() as stack:
+        check_sizes(path, source)
         writers = [
             stack.enter_context(pa.parquet.ParquetWriter(file, source.schema_arrow))
             for file in files
         ]
-        for batch in source.iter_batches(batch_size=_BATCH_ROWS):
+        for batch in checked_batches(path, source, _BATCH_ROWS):
             rows = slice(n_written, n_written + batch.num_rows)
             for writer, mask in zip(writers, masks, strict=True):
                 writer.write_batch(batch.filter(pa.array(mask[rows])))

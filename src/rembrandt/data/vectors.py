@@ -79,11 +79,12 @@ def _read_parquet(path: Path) -> NDArray[Any]:
     """The vectors in a Parquet file: one column of lists, or a column for each dimension."""
     from pyarrow.types import is_nested  # takes long to load
 
-    from rembrandt.data.parquet import check_sizes, open_parquet
+    from rembrandt.data.parquet import check_sizes, check_values, open_parquet
 
     with open_parquet(path) as file:
         check_sizes(path, file)
         table = file.read()
+        check_values(path, table)
     lists = [column for column in table.columns if is_nested(column.type)]
     if len(lists) > 1:
         raise DataError(f"{len(lists)} columns hold lists; keep the one with the vectors", path)
