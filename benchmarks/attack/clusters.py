@@ -88,14 +88,17 @@ class Cluster:
             return str(client.scheduler.address)
 
     def lose(self, what: str) -> None:
-        """Kill a worker, all workers or the scheduler."""
-        if what == "scheduler":
-            self.scheduler.kill()
-        elif what == "all workers":
-            while self.workers:
-                self.workers.pop().kill()
-        else:
-            self.workers.pop(0).kill()
+        """Kill a worker, all workers or the scheduler, and wait for their end."""
+        lost = [self.scheduler]
+        if what == "all workers":
+            lost = self.workers
+            self.workers = []
+        elif what != "scheduler":
+            lost = [self.workers.pop(0)]
+        for process in lost:
+            process.kill()
+        for process in lost:
+            process.wait()
         if what == "replaced worker":
             self.grow(len(self.workers) + 1)
 
