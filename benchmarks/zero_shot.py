@@ -3,6 +3,7 @@
     python -m benchmarks.zero_shot                        attack and gutenberg, preset fast
     python -m benchmarks.zero_shot attack --preset balanced --develop
     python -m benchmarks.zero_shot --encoder FOLDER --rows 4000      with a frozen encoder
+    python -m benchmarks.zero_shot --known --rows 6000 --develop     of labels that the fit knew
 
 Fifty labels with 5 to 50 training examples are chosen by a hash of their name. All training rows
 that have one of them leave the training part, and the labels are then added by their names alone.
@@ -10,12 +11,16 @@ Measured on the test part, or with ``--develop`` on a fifth of the training rows
 labels are among the first five of the rows that have them; P@5 of the other labels before and after
 they were added; and their stated probabilities, summed over all of them among the first twenty of a
 row, next to how many are true. ``--rows`` takes so many training rows, by a hash of their texts.
+
+With ``--known`` nothing is hidden or added: the fit knows the names of all labels of the set, and
+``--rows`` leaves many of them without an example. Measured are the precision of all labels, and the
+probabilities of those without examples, stated and observed, among the first twenty of a row.
 """
 
 import argparse
 import hashlib
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +31,7 @@ from scipy import sparse
 from benchmarks.encoder import usable_encoder
 from benchmarks.real_sets import FOLDER, load_part
 from rembrandt import RembrandtClassifier
+from rembrandt.data import Dataset
 from rembrandt.data.label_names import read_label_names
 from rembrandt.data.labels import Title
 from rembrandt.estimators.requests import rows_of, top_columns
@@ -156,6 +162,33 @@ def measure(
     }
 
 
+def measure_known(
+    train: Rows, test: Rows, names: dict[str, Title], preset: Any, encoder: Any = None
+) -> dict[str, Any]:
+    """Fit with the names of labels that have no examples, and measure."""
+    data = Dataset.build(train.Y, texts=train.texts, label_ids=train.labels, task="multilabel")
+    data = replace(data, label_names=names)
+    classifier = RembrandtClassifier(preset=preset, encoder=encoder, random_state=0)
+    classifier.fit_dataset(data)
+    counts = classifier.label_counts_
+    unseen = set(classifier.classes_[counts == 0].tolist())
+    ranked, probabilities = first_labels(classifier, test.texts, SHOWN)
+    is_unseen = np.array([[label in unseen for label in labels] for labels in ranked])
+    true = [set(labels) for labels in test.lists()]
+    is_true = np.array(
+        [[label in of_row for label in labels] for labels, of_row in zip(ranked, true, strict=True)]
+    )
+    return {
+        "parts": list(classifier.model_.parts),
+        "rows": len(train.texts),
+        "labels": len(counts),
+        "without examples": len(unseen),
+        **{f"P@{k}": round(100 * float(is_true[:, :k].mean()), 2) for k in (1, 3, 5)},
+        "stated": round(float(probabilities[is_unseen].sum()), 1),
+        "observed": int(is_true[is_unseen].sum()),
+    }
+
+
 def first_labels(
     classifier: RembrandtClassifier, texts: list[str], k: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -224,6 +257,7 @@ def main(
     encoder: str | None = None,
     n_rows: int | None = None,
     n_labels: int = N_HIDDEN,
+    known: bool = False,
 ) -> list[dict[str, Any]]:
     """Run the sets whose data is present, and print what was measured."""
     if not FOLDER.is_dir():
@@ -243,7 +277,10 @@ def main(
             train, test = parts_of(set_name, develop)
             train = some_rows(train, n_rows)
             names = names_in(set_name)
-            measured = measure(train, test, names, preset, n_labels, settings)
+            if known:
+                measured = measure_known(train, test, names, preset, settings)
+            else:
+                measured = measure(train, test, names, preset, n_labels, settings)
             result = {"set": set_name, "preset": preset, "encoder": encoder, **measured}
             print(result, flush=True)
             results.append(result)
@@ -260,6 +297,7 @@ if __name__ == "__main__":
     parser.add_argument("--encoder", help="folder of an encoder, which is used frozen")
     parser.add_argument("--rows", type=int, help="training rows; all by default")
     parser.add_argument("--labels", type=int, default=N_HIDDEN, help="labels that are hidden")
+    parser.add_argument("--known", action="store_true", help="the fit knows the names of all")
     arguments = parser.parse_args()
     main(
         arguments.sets,
@@ -268,4 +306,5 @@ if __name__ == "__main__":
         arguments.encoder,
         arguments.rows,
         arguments.labels,
+        arguments.known,
     )

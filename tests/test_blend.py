@@ -15,7 +15,14 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
-from rembrandt.blend import LOG_SCALE, Blend, competing_probabilities, fit_blend
+from rembrandt.blend import (
+    AS_STATED,
+    LOG_SCALE,
+    Blend,
+    competing_probabilities,
+    fit_blend,
+    fit_unseen,
+)
 from rembrandt.candidates import (
     LARGEST_LIKELIHOOD,
     LIKELIHOOD,
@@ -347,6 +354,9 @@ class TestWeights:
             {"list_lengths": {"trees": -1}},
             {"list_lengths": {"trees": 2.5}},
             {"list_lengths": {"embedding": 5}},
+            {"unseen": [1.0]},
+            {"unseen": [-1.0, 0.0]},
+            {"unseen": [1.0, np.nan]},
         ],
         ids=str,
     )
@@ -361,6 +371,54 @@ class TestWeights:
         P = blend.probabilities(block, N_LABELS)
         assert P.dtype == np.float32
         assert_array_equal(P == 0, ~block.is_label)
+
+
+class TestUnseen:
+    """Labels that a fit knew and had no examples of."""
+
+    @staticmethod
+    def matches(n=20_000, slope=1.6, bias=-1.5, seed=0):
+        """Likelihoods by names, and which labels are true: fewer than the names say."""
+        rng = np.random.default_rng(seed)
+        log_odds = rng.normal(-2.0, 1.5, size=n)
+        is_true = rng.random(n) < logistic(slope * log_odds + bias)
+        return logistic(log_odds).astype(np.float32), is_true
+
+    def test_what_names_say_is_learned(self):
+        likelihood, is_true = self.matches()
+        weight, bias = fit_unseen(likelihood, is_true)
+        assert weight == pytest.approx(1.6, abs=0.15)
+        assert bias == pytest.approx(-1.5, abs=0.2)
+        blend = replace(Blend.fixed(NAMES), unseen=(weight, bias))
+        others, is_true = self.matches(seed=1)
+        P = blend.unseen_probabilities(others)
+        assert P.dtype == np.float32
+        assert P.sum() == pytest.approx(is_true.sum(), rel=0.1)
+        assert others.sum() > 3 * is_true.sum()
+        assert_array_equal(np.argsort(P, kind="stable"), np.argsort(others, kind="stable"))
+
+    def test_with_few_they_are_as_stated(self):
+        likelihood, is_true = self.matches(n=60)
+        assert fit_unseen(likelihood, is_true) == AS_STATED
+        assert fit_unseen(likelihood[:0], is_true[:0]) == AS_STATED
+        blend = Blend.fixed(NAMES)
+        assert_array_equal(blend.unseen_probabilities(likelihood), likelihood)
+
+    def test_names_that_are_never_right_are_unlikely(self):
+        likelihood, _ = self.matches()
+        never = np.zeros(len(likelihood), dtype=bool)
+        blend = replace(Blend.fixed(NAMES), unseen=fit_unseen(likelihood, never))
+        assert blend.unseen_probabilities(likelihood).max() < 1e-3
+
+    def test_names_that_mislead_keep_no_order(self):
+        likelihood, _ = self.matches(n=2000)
+        weight, _ = fit_unseen(likelihood, likelihood < np.median(likelihood))
+        assert weight == 0.0
+
+    def test_a_blend_of_an_earlier_version_has_none(self):
+        facts = Blend.fixed(NAMES).to_json()
+        del facts["unseen"]
+        assert Blend.from_json(facts).unseen == AS_STATED
 
 
 class TestProbabilities:

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.real_sets import FOLDER
-from benchmarks.zero_shot import NAMES, Rows, measure, parts_of
+from benchmarks.zero_shot import NAMES, Rows, measure, measure_known, parts_of
 from scipy import sparse
 
 from rembrandt import RembrandtClassifier, load
+from rembrandt.blend import AS_STATED
+from rembrandt.data import Dataset
 from rembrandt.data.examples import Examples
 from rembrandt.data.label_names import read_label_names
 from rembrandt.data.reader import read
@@ -109,6 +111,56 @@ def test_added_labels_are_predicted_by_name_and_description(classifier):
     likely = np.flatnonzero(before[2] > 1e-3)
     np.testing.assert_allclose(P[2, likely], before[2, likely], rtol=1e-5)
     assert classifier.label_descriptions_["D77"] == ADDED["D77"][1]
+
+
+def documents_with_names_of_others(n_rows, n_others, seed=0):
+    """Documents, and labels whose names occur in the texts and that no document has."""
+    texts, labels = documents(n_rows, seed)
+    others = WORDS[100 : 100 + n_others]
+    classes = sorted({*WORDS[:N_LABELS], *others})
+    column_of = {label: column for column, label in enumerate(classes)}
+    columns = [column_of[names[0]] for names in labels]
+    Y = sparse.csr_array(
+        (np.ones(n_rows, np.int8), columns, np.arange(n_rows + 1)), shape=(n_rows, len(classes))
+    )
+    return Dataset.build(Y, texts=texts, label_ids=classes, task="multilabel")
+
+
+@pytest.mark.parametrize("preset", ["fast", "balanced"])
+def test_labels_of_which_a_fit_knows_only_the_names_are_as_likely_as_they_are_right(preset):
+    """Names of a thesaurus occur in texts of which they are not the labels."""
+    n_others = 100
+    train = documents_with_names_of_others(1500, n_others)
+    test = documents_with_names_of_others(300, n_others, seed=1)
+    classifier = RembrandtClassifier(preset=preset, random_state=0).fit_dataset(train)
+    model = classifier.model_
+    assert model.is_unseen.sum() == n_others
+    P = classifier.predict_proba(test.texts)
+    is_right = test.Y.toarray() > 0
+    assert P[:, model.is_unseen].sum(axis=1).mean() < 0.05
+    assert is_right[np.arange(len(P)), P.argmax(axis=1)].mean() > 0.75
+
+    # A label that is added is one that somebody needs.
+    classifier.add_labels(ADDED)
+    labels, probabilities = classifier.predict_topk([f"{WORDS[120]} {WORDS[200]}"], k=1)
+    assert labels[0, 0] == "new one"
+    assert probabilities[0, 0] > 0.3
+
+
+def test_what_is_known_of_names_is_saved(tmp_path):
+    train = documents_with_names_of_others(1500, 100)
+    classifier = RembrandtClassifier(preset="fast", random_state=0).fit_dataset(train)
+    assert classifier.model_.blend.unseen != AS_STATED
+    classifier.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    texts = train.texts[:50]
+    np.testing.assert_array_equal(again.predict_proba(texts), classifier.predict_proba(texts))
+    ranked, probabilities = classifier.predict_topk(texts, k=30)
+    of_all = classifier.predict_proba(texts)
+    columns = np.searchsorted(classifier.classes_, ranked.astype(str))
+    np.testing.assert_array_equal(
+        np.take_along_axis(of_all, columns, axis=1), probabilities.astype(np.float32)
+    )
 
 
 def composed_documents(n_rows, seed=0):
@@ -278,6 +330,16 @@ def test_the_benchmark_on_a_small_set():
     assert measured["recall@5"] > 50
     assert measured["P@5 of others after"] > measured["P@5 of others before"] - 0.2
     assert 0.5 < measured["stated"] / measured["observed"] < 2
+
+
+def test_the_benchmark_of_labels_that_a_fit_knows():
+    train = documents_with_names_of_others(1200, 80)
+    rows = Rows(train.texts, train.Y, train.label_ids)
+    measured = measure_known(rows.take(np.arange(900)), rows.take(np.arange(900, 1200)), {}, "fast")
+    assert measured["without examples"] == 80
+    assert measured["P@1"] > 75
+    assert measured["stated"] < 15
+    assert measured["observed"] == 0
 
 
 needs_data = pytest.mark.skipif(

@@ -33,6 +33,7 @@ Weights = tuple[float, ...]
 
 LOG_SCALE = 4.0  # of log-odds and log-frequencies: divided by it they are of order one
 FEWEST_TRUE = 20  # true labels that weights are learned from
+AS_STATED: Weights = (1.0, 0.0)  # of log-odds, and a bias
 # Of a listed label that competes, relative to the mean of the unlisted ones: with more than one the
 # shares of these can differ, and keep their order.
 LEAST_SHARE = 1.1
@@ -53,6 +54,8 @@ class Blend:
     competing: bool = False
     # Labels that each part lists; one that is missing lists `LIST_LENGTH`.
     list_lengths: dict[str, int] = field(default_factory=dict)
+    # Of the log-odds of labels that the fit knew and had no examples of, and a bias.
+    unseen: Weights = AS_STATED
 
     @classmethod
     def fixed(cls, names: Iterable[str], competing: bool = False) -> "Blend":
@@ -98,6 +101,16 @@ class Blend:
             total = total + weight * values
         return np.asarray(total)
 
+    def unseen_probabilities(self, likelihood: Array) -> Array:
+        """Return the probabilities of labels that the fit knew and had no examples of, from the
+        estimates of a part that knows their names.
+        """
+        if self.unseen == AS_STATED:
+            return likelihood
+        weight, bias = self.unseen
+        log_odds = weight * _log_odds(likelihood) + bias
+        return logistic(log_odds).astype(np.float32)
+
     def probabilities(self, candidates: Candidates, n_labels: int) -> Array:
         """Return the probabilities of listed labels (n × m, float32); 0 where there is no label."""
         log_odds = self.log_odds(candidates)
@@ -123,6 +136,7 @@ class Blend:
             "unlisted": list(self.unlisted),
             "competing": self.competing,
             "list_lengths": self.list_lengths,
+            "unseen": list(self.unseen),
         }
 
     @classmethod
@@ -141,6 +155,10 @@ class Blend:
             raise StorageError(f"the quadratic form of this blend has {size} rows and columns")
         if len(unlisted) != size + 1 or not isinstance(facts["competing"], bool):
             raise StorageError("the weights of unlisted labels do not belong to this blend")
+        # A model of an earlier version has none.
+        unseen = _finite_weights(facts.get("unseen", AS_STATED))
+        if len(unseen) != len(AS_STATED) or unseen[0] < 0:
+            raise StorageError("the weights of labels without examples do not belong to a blend")
         lengths = {}
         for name, length in facts["list_lengths"].items():
             lengths[name] = positive(length, int, or_zero=True)
@@ -155,6 +173,7 @@ class Blend:
             unlisted=unlisted,
             competing=facts["competing"],
             list_lengths=lengths,
+            unseen=unseen,
         )
 
 
@@ -336,6 +355,27 @@ def _fit_unlisted(sample: UnlistedSample | None, n_parts: int) -> Weights:
     weights = newton(design, y, importance=sample.weights)
     weights[:-1] /= LOG_SCALE
     return tuple(weights.tolist())
+
+
+def fit_unseen(likelihood: Array, is_true: Array) -> Weights:
+    """Learn what the estimates of a part say of labels without examples.
+
+    The part learns from labels with examples. Those without are often very many, and each of them
+    is rare, so that a name that matches says less.
+    """
+    n_expected = max(float(likelihood.sum()), int(is_true.sum()))
+    if n_expected < FEWEST_TRUE:
+        return AS_STATED
+    ones = np.ones(len(likelihood))
+    design = np.stack([_log_odds(likelihood) / LOG_SCALE, ones], axis=1)
+    weight, bias = newton(design, is_true.astype(np.float64))
+    # What is more likely by its name stays so.
+    return (max(0.0, float(weight) / LOG_SCALE), float(bias))
+
+
+def _log_odds(likelihood: Array) -> Array:
+    inside = np.clip(likelihood.astype(np.float64), SMALLEST, LARGEST)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
 def _fixed_unlisted(n_parts: int) -> Weights:

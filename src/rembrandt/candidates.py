@@ -21,6 +21,7 @@ Parts = Mapping[str, Part]
 PreparedRows = Mapping[str, Any]  # of each part, what its `prepare` returned
 Lists = dict[str, tuple[Labels, Array]]  # of each part, ranked labels and their scores
 
+MAX_UNSEEN_LABELS = 20  # labels without examples that are listed for a row
 LIST_LENGTH = 10  # labels that a part lists for a row, on average over the parts
 SMOOTHED_RANKS = 5  # over which the precision of a list is averaged when its length is chosen
 N_FEATURES = 4  # likelihood, its log-odds, distance from the best of the row, reciprocal rank
@@ -134,6 +135,26 @@ class UnlistedSample:
             true=np.concatenate(true),
             weights=np.concatenate(weights),
         )
+
+
+@dataclass(frozen=True)
+class UnseenSample:
+    """Pairs of a row and a label without examples that a part finds for it."""
+
+    likelihood: Array  # N
+    is_true: Array  # N
+
+    @classmethod
+    def empty(cls) -> "UnseenSample":
+        """Return a sample without pairs."""
+        return cls(np.zeros(0, dtype=np.float32), np.zeros(0, dtype=np.bool_))
+
+    @classmethod
+    def joined(cls, samples: list["UnseenSample"]) -> "UnseenSample":
+        """Concatenate samples."""
+        likelihood = [sample.likelihood for sample in samples]
+        is_true = [sample.is_true for sample in samples]
+        return cls(np.concatenate(likelihood), np.concatenate(is_true))
 
 
 def log_frequencies_of(label_counts: Array, n_examples: int) -> Array:

@@ -3,8 +3,9 @@
 The probability of a label depends on the row and the label alone. Labels that a part lists are
 scored by every part. Every other label is less likely than the least likely listed one of the row.
 
-A blend knows nothing of labels without examples. A part that can score them gives their
-probabilities, and those that are at least as likely as the least likely listed label are listed,
+A label without examples has no weights of its own in a blend. A part that can score it gives its
+probability, as it is for labels that were added after the fit, and corrected by the blend for those
+that the fit knew. Those that are at least as likely as the least likely listed label are listed,
 too.
 """
 
@@ -19,6 +20,7 @@ from rembrandt.candidates import (
     DISTANCE,
     LIKELIHOOD,
     LOG_ODDS,
+    MAX_UNSEEN_LABELS,
     Candidates,
     all_scores,
     collect,
@@ -28,6 +30,7 @@ from rembrandt.data.views import Views, as_views
 from rembrandt.forks import cached_property
 from rembrandt.linalg import Array
 from rembrandt.linalg.logistic import logistic
+from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.sparse import is_sparse
 from rembrandt.model.model import Model
 from rembrandt.parts.protocol import Labels
@@ -36,7 +39,6 @@ Mask = NDArray[np.bool_]
 Probabilities = NDArray[np.float32]
 Prepared = dict[str, Any]  # what each part computed for some rows
 
-MAX_UNSEEN_LABELS = 20  # labels without examples that are listed for a row
 MAX_UNSEEN_SHARE = 0.99  # of the probability where rows have exactly one label
 SMALLEST_SUM = 1e-300  # keeps a division by a sum of odds finite
 
@@ -225,7 +227,15 @@ def _listed_unseen(model: Model, prepared: Prepared, smallest: Array) -> ListedL
     assert model.unseen_part is not None
     part = model.parts[model.unseen_part]
     rows = prepared[model.unseen_part]
-    labels, likelihood = part.top_among(rows, model.is_unseen, MAX_UNSEEN_LABELS)
+    is_added = np.arange(model.n_labels) >= part.n_fitted_labels
+    known, of_known = part.top_among(rows, model.is_unseen & ~is_added, MAX_UNSEEN_LABELS)
+    added, of_added = part.top_among(rows, model.is_unseen & is_added, MAX_UNSEEN_LABELS)
+    of_known = model.blend.unseen_probabilities(of_known)
+    labels, likelihood = rank(
+        np.hstack([known, added]).astype(np.int64), np.hstack([of_known, of_added])
+    )
+    labels = labels[:, :MAX_UNSEEN_LABELS]
+    likelihood = likelihood[:, :MAX_UNSEEN_LABELS]
     bar = np.minimum(smallest, LARGEST)
     is_label = labels >= 0
     is_listed = is_label & (likelihood >= bar[:, None])
@@ -273,8 +283,11 @@ def _unlisted_log_odds(model: Model, prepared: Prepared, n_rows: int) -> Array:
     if model.unseen_part is not None:
         part = model.parts[model.unseen_part]
         likelihood = part.every(prepared[model.unseen_part])
-        of_unseen = likelihood[:, model.is_unseen]
-        total[:, model.is_unseen] = log_odds(of_unseen)
+        is_added = np.arange(model.n_labels) >= part.n_fitted_labels
+        known = model.is_unseen & ~is_added
+        added = model.is_unseen & is_added
+        total[:, known] = log_odds(model.blend.unseen_probabilities(likelihood[:, known]))
+        total[:, added] = log_odds(likelihood[:, added])
     return total
 
 

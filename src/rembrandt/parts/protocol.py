@@ -80,6 +80,11 @@ class Part(ABC):
         return False
 
     @property
+    def n_fitted_labels(self) -> int:
+        """How many of the labels the fit knew; the others were added later."""
+        return self.n_labels
+
+    @property
     def reads_every_text(self) -> bool:
         """Whether the part reads texts in which no word is known."""
         return False

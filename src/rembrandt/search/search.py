@@ -16,8 +16,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from rembrandt.blend import Blend
-from rembrandt.candidates import Candidates, UnlistedSample, choose_list_lengths
+from rembrandt.blend import AS_STATED, Blend, Weights, fit_unseen
+from rembrandt.candidates import (
+    Candidates,
+    UnlistedSample,
+    UnseenSample,
+    choose_list_lengths,
+)
 from rembrandt.data.examples import Examples
 from rembrandt.declarations import ModelSettings, as_json
 from rembrandt.engines.backend import CPU, Backend
@@ -458,17 +463,31 @@ class RunningSearch:
         self._settle()
         held_out = self._held_out()
         chosen = self.blended(self.fitted, held_out, self.report)
+        blend = replace(chosen.blend, unseen=self._unseen_weights())
         seconds = self.now() - self.begun
         self.watch(Progress(self.records, seconds, self.ended))
         return SearchResult(
             settings=self.settings,
-            learned=Learned(chosen.blend, chosen.threshold, self._begun_parts()),
+            learned=Learned(blend, chosen.threshold, self._begun_parts()),
             trials=self.records,
             held_out=chosen.held_out_measures(held_out.n),
             calibration_error=chosen.calibration_error,
             seconds=seconds if self.is_timed else 0.0,
             ended=self.ended,
         )
+
+    def _unseen_weights(self) -> Weights:
+        """Learn what the names of labels without examples say, where there are such labels."""
+        counts = np.bincount(self.data.Y.indices, minlength=self.data.n_labels)
+        if counts.all():
+            return AS_STATED
+        views = {name: spec.view for name, spec in self.settings.parts.items()}
+        samples = [
+            trial.unseen(parts, views)
+            for trial, parts in zip(self.trials, self.fitted, strict=True)
+        ]
+        sample = UnseenSample.joined(samples)
+        return fit_unseen(sample.likelihood, sample.is_true)
 
     def _held_out(self) -> Examples:
         """Return the held-out examples of all splits, of which only the labels are used."""

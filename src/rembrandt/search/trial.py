@@ -8,8 +8,10 @@ from scipy import sparse
 
 from rembrandt.candidates import (
     LIST_LENGTH,
+    MAX_UNSEEN_LABELS,
     Candidates,
     UnlistedSample,
+    UnseenSample,
     collect,
     log_frequencies_of,
     sample_unlisted,
@@ -75,8 +77,7 @@ class Trial:
     def has_examples(self) -> NDArray[np.bool_]:
         """Which labels have examples that parts are fitted to.
 
-        A blend does not apply to the others, of which a part may know the names. All labels of the
-        examples that a model is fitted to have some.
+        A blend has no weights for the others, of which a part may know the names.
         """
         counts = np.bincount(self.fit_data.Y.indices, minlength=self.fit_data.n_labels)
         return np.asarray(counts > 0)
@@ -144,6 +145,23 @@ class Trial:
                 sample_unlisted(parts, prepared, candidates, true_labels, log_frequencies, rng)
             )
         return Candidates.joined(listed), UnlistedSample.joined(unlisted)
+
+    def unseen(self, parts: Mapping[str, Part], views: Mapping[str, str]) -> UnseenSample:
+        """Return the labels without examples that a part finds for the held-out rows."""
+        for name, part in parts.items():
+            if part.scores_unseen_labels:
+                return self._unseen_by(part, views[name])
+        return UnseenSample.empty()
+
+    def _unseen_by(self, part: Part, view: str) -> UnseenSample:
+        samples = []
+        for span in spans(self.held_out.n, part.block_rows):
+            prepared = part.prepare(self.held_out.rows[span].view(view))
+            labels, likelihood = part.top_among(prepared, ~self.has_examples, MAX_UNSEEN_LABELS)
+            is_label = labels >= 0
+            is_true = hits(self.held_out.Y[span], labels) > 0
+            samples.append(UnseenSample(likelihood[is_label], is_true[is_label]))
+        return UnseenSample.joined(samples)
 
 
 def padded_lists(Y: sparse.csr_array) -> Labels:

@@ -47,7 +47,7 @@ class Names(Part):
     frequencies: StemFrequencies
     weights: Array  # of the features of a match, and a bias
     floor: float
-    n_fitted: int  # labels that the fit had examples of
+    n_fitted: int  # labels that the fit knew
     similarity: Similarity | None = None
     encoder: TextVectors | None = field(default=None, repr=False, compare=False)
 
@@ -62,6 +62,10 @@ class Names(Part):
     @property
     def scores_unseen_labels(self) -> bool:
         return True
+
+    @property
+    def n_fitted_labels(self) -> int:
+        return self.n_fitted
 
     @cached_property
     def index(self) -> NameIndex:
