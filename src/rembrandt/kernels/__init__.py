@@ -14,6 +14,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # All kernels with declared signatures, in the order in which their modules were imported.
 DECLARED: list["Kernel"] = []
+# Kernels allocate nothing. Without counts of references to their arrays they take a seventh less
+# time to compile.
+OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "_nrt": False}
 # What callers of a kernel read in numba is made once.
 _making = Lock()
 
@@ -90,7 +93,7 @@ def kernel(*signatures: str, **options: Any) -> Callable[[Function], Function]:
     """
 
     def decorate(function: Function) -> Function:
-        made = Kernel(function, signatures, {"nogil": True, "no_cfunc_wrapper": True} | options)
+        made = Kernel(function, signatures, OPTIONS | options)
         if signatures:
             DECLARED.append(made)
         return cast(Function, made)

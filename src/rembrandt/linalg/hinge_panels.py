@@ -27,7 +27,8 @@ from rembrandt.linalg.hinge import (
     two_multipliers,
 )
 
-# Labels of a panel. The weights of a feature for 16 labels fill a cache line.
+# Labels of a panel. The weights of a feature for 16 labels fill a cache line. That loops over them
+# have this length is known to the compiler.
 PANEL_LABELS = 16
 
 # States of an example and a label of the panel.
@@ -151,7 +152,7 @@ def _start(pool: Pool, label_starts: Array, label_rows: Array, space: Any) -> No
     weights, waiting_sums, multipliers, states, numbers, inverse_curvatures, _, label_sums = space
     n_in_panel = label_starts.shape[0] - 1
     d = weights.shape[0] - 1
-    n_lanes = np.uint64(weights.shape[1])
+    n_lanes = np.uint64(PANEL_LABELS)
     _clear(states, weights, numbers, n_in_panel)
     positive_sums = weights
     for lane in range(n_in_panel):
@@ -193,7 +194,7 @@ def _start(pool: Pool, label_starts: Array, label_rows: Array, space: Any) -> No
 @inner_kernel()
 def _clear(states: Array, weights: Array, numbers: Array, n_in_panel: int) -> None:
     """Let all rows wait for the labels of a panel, with weights and numbers of zero."""
-    n_lanes = states.shape[1]
+    n_lanes = PANEL_LABELS
     for i in range(states.shape[0]):
         for lane in range(n_lanes):
             states[i, lane] = WAITING if lane < n_in_panel else NO_LABEL
@@ -246,7 +247,7 @@ def _activate(pool: Pool, space: Any, order: Array, tolerance: Any) -> tuple[int
     dots = numbers[DOTS]
     removed = numbers[STEPS]
     waiting_shares = numbers[WAITING_SHARES]
-    n_lanes = np.uint64(weights.shape[1])
+    n_lanes = np.uint64(PANEL_LABELS)
     d = np.uint64(weights.shape[0] - 1)
     bar = ACTIVE_SHARE * tolerance
     n_active = 0
@@ -296,7 +297,7 @@ def _step_waiting(space: Any) -> None:
     gradients = numbers[GRADIENTS]
     curvatures = numbers[CURVATURES]
     steps = numbers[STEPS]
-    n_lanes = np.uint64(weights.shape[1])
+    n_lanes = np.uint64(PANEL_LABELS)
     d = weights.shape[0] - 1
     for lane in range(n_lanes):
         n_waiting = waiting_sums[d, lane]
@@ -338,7 +339,7 @@ def _sweep(
     runs = lists[2]
     dots = numbers[DOTS]
     steps = numbers[STEPS]
-    n_lanes = np.uint64(weights.shape[1])
+    n_lanes = np.uint64(PANEL_LABELS)
     d = np.uint64(weights.shape[0] - 1)
     settled = SETTLED_SHARE * tolerance
     n_unsettled = 0
@@ -391,7 +392,7 @@ def _products(
 
     Four entries at a time, because the sums are read and written again for each.
     """
-    n_lanes = np.uint64(weights.shape[1])
+    n_lanes = np.uint64(PANEL_LABELS)
     d = np.uint64(weights.shape[0] - 1)
     for lane in range(n_lanes):
         dots[lane] = weights[d, lane]
