@@ -286,10 +286,10 @@ class TestTogether:
             for name, values in self.digests(first).items():
                 assert_array_equal(arrays[name], values, strict=True)
 
-    def test_blas_has_one_thread_for_parts_that_may_be_fitted_beside_others(self):
+    def test_blas_has_one_thread_for_sparse_rows_and_parts_that_may_be_fitted_beside_others(self):
         data = texts()
 
-        def n_blas_threads(name, settings):
+        def n_blas_threads(name, settings, data=data):
             with threads_of_part(name, data, settings, CPU):
                 return {
                     library["num_threads"]
@@ -298,10 +298,15 @@ class TestTogether:
                 }
 
         together = settings_of(data, *PART_NAMES)
-        before = n_blas_threads("embedding", settings_of(data, "embedding", decoder="ridge"))
         assert n_blas_threads("embedding", together) == {1}
-        waits = settings_of(data, *PART_NAMES, decoder="candidates", kernel=None)
-        assert n_blas_threads("embedding", waits) == before
+        alone = settings_of(data, "embedding", decoder="ridge")
+        assert n_blas_threads("embedding", alone) == {1}
+        dense = replace(data, X=as_rows(data.X[:].toarray()))
+        before = {
+            library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+        }
+        assert n_blas_threads("embedding", alone, dense) == before
+        assert n_blas_threads("embedding", together, dense) == {1}
 
     def test_those_that_learn_from_others_wait_for_them(self):
         data = texts()

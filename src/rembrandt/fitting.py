@@ -76,14 +76,18 @@ def fit_model(
 def threads_of_part(
     name: str, data: Examples, settings: ModelSettings, backend: Backend
 ) -> AbstractContextManager[None]:
-    """Run BLAS on one thread for a part that may be fitted beside others.
+    """Run BLAS on one thread for a part of sparse rows, or one that may be fitted beside others.
 
-    Its threads wait without sleeping, so beside others a product takes several times the CPU time;
-    and the bits of its products depend on their number, while a part must not depend on whether it
-    is fitted beside others.
+    Its threads wait without sleeping, so beside other work, that of our own threads too, a product
+    takes several times the CPU time. And the bits of its products depend on their number, while a
+    part must not depend on whether it is fitted beside others.
     """
+    spec = settings.parts[name]
+    if not backend.on_host or not KINDS[spec.kind].shares_cores:
+        return nullcontext()
     names = independent_parts(data, settings, backend)
-    if len(names) > 1 and name in names:
+    is_beside_others = len(names) > 1 and name in names
+    if is_beside_others or data.view(spec.view).X.is_sparse:
         return own_threads()
     return nullcontext()
 

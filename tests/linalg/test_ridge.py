@@ -11,6 +11,7 @@ from rembrandt.linalg.blocks import eigh
 from rembrandt.linalg.eigen import gaussian
 from rembrandt.linalg.ridge import (
     DIAGONAL_SHIFT,
+    SOLVED_COLUMNS,
     CholeskyRidge,
     ConjugateGradientRidge,
     SpectralPreconditioner,
@@ -321,3 +322,29 @@ def test_products_that_overflowed_are_refused_in_words():
             CholeskyRidge(gram, 0.0)
         with pytest.raises(DataError, match="too large for floating point; divide"):
             eigh(gram)
+
+
+@pytest.mark.parametrize("n_threads", ["1", "3"])
+def test_many_right_hand_sides_are_solved_like_few(monkeypatch, n_threads):
+    monkeypatch.setenv("REMBRANDT_NUM_THREADS", n_threads)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 600))
+    B = rng.standard_normal((600, SOLVED_COLUMNS + 70))
+    solver = CholeskyRidge(X.T @ X, 0.1)
+    Z = solver.solve(B)
+    assert_allclose((X.T @ X + 0.1 * np.eye(600)) @ Z, B, atol=1e-7)
+    few = solver.solve(B[:, :70])
+    assert_allclose(Z[:, :70], few, rtol=1e-9, atol=1e-12)
+    assert solver.residual < 1e-8
+
+
+def test_the_bits_of_many_solutions_do_not_depend_on_threads(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 600))
+    B = rng.standard_normal((600, 3 * SOLVED_COLUMNS))
+    solutions = []
+    for n_threads in ("1", "2", "5"):
+        monkeypatch.setenv("REMBRANDT_NUM_THREADS", n_threads)
+        solutions.append(CholeskyRidge(X.T @ X, 0.1).solve(B))
+    assert_array_equal(solutions[0], solutions[1])
+    assert_array_equal(solutions[0], solutions[2])

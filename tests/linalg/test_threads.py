@@ -3,11 +3,13 @@
 import os
 import threading
 import time
+from functools import partial
 
 import pytest
 import scipy.linalg  # noqa: F401  so that BLAS is loaded before it is counted
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from rembrandt import RembrandtClassifier
 from rembrandt.linalg.threads import (
     at_most,
     cpu_count,
@@ -162,6 +164,51 @@ def test_work_in_the_background_leaves_the_pools_alone(monkeypatch):
     assert threads == [threading.current_thread()] * 2
     for_each(work, [(0,), (1,)])
     assert threading.current_thread() not in threads[2:]
+
+
+def in_thread(call):
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join(10)
+
+
+def test_one_thread_limits_blas_and_another_one_ends_that():
+    before = blas()
+    for _ in range(2):
+        first, second = own_threads(), own_threads()
+        first.__enter__()
+        in_thread(second.__enter__)
+        assert blas() == {1}
+        first.__exit__(None, None, None)
+        assert blas() == {1}
+        in_thread(partial(second.__exit__, None, None, None))
+        assert blas() == before
+    limit = at_most(1)
+    in_thread(limit.__enter__)
+    assert blas() == {1}
+    limit.__exit__(None, None, None)
+    assert blas() == before
+
+
+def test_others_can_limit_blas_too():
+    before = blas()
+
+    def limit_for_a_while():
+        with own_threads():
+            pass
+
+    in_thread(limit_for_a_while)
+    with threadpool_limits(1, "blas"):
+        assert blas() == {1}
+    assert blas() == before
+
+
+def test_a_fit_leaves_blas_as_it_was():
+    before = blas()
+    texts = [f"word{i % 40} other{i % 7}" for i in range(200)]
+    labels = [[f"l{i % 20}", f"m{i % 7}"] for i in range(200)]
+    RembrandtClassifier(random_state=0).fit(texts, labels).predict(texts[:3])
+    assert blas() == before
 
 
 def test_blas_has_its_threads_again_when_nobody_wants_one():

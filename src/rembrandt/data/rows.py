@@ -58,6 +58,11 @@ class MemoryRows:
         return int(self.X.size)
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether only the entries that are not zero are stored."""
+        return bool(is_sparse(self.X))
+
+    @property
     def n_empty(self) -> int:
         """Number of rows without entries.
 

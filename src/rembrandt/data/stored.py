@@ -62,6 +62,11 @@ class StoredRows:
         return self.store.text
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether only the entries that are not zero are stored."""
+        return True
+
+    @property
     def n_empty(self) -> None:
         """Not known before all rows are read."""
 

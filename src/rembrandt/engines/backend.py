@@ -211,7 +211,7 @@ class Backend:
 
     def ranker(self, weights: Block, bias: Block) -> Ranker:
         """Return what finds the best labels by ``Φ Q + b``."""
-        return NumpyRanker()
+        return NumpyRanker(as_numpy(weights), as_numpy(bias))
 
     def prediction_rows(self, n_labels: int) -> int:
         """Return the number of rows to predict for at a time."""

@@ -16,11 +16,13 @@ from array_api_compat import array_namespace
 from scipy.linalg import cho_factor, cho_solve
 
 from rembrandt.forks import cached_property
+from rembrandt.linalg import Array
 from rembrandt.linalg.blocks import (
     Block,
     cache_rows,
     check_finite,
     column_dots,
+    for_each_span,
     fused,
     inverse_of_lower,
     plus_product,
@@ -28,6 +30,7 @@ from rembrandt.linalg.blocks import (
     spans,
 )
 from rembrandt.linalg.eigen import randomized_eigh
+from rembrandt.linalg.threads import own_threads
 from rembrandt.progress import Report, silent
 
 # Added to the unit diagonal of a scaled matrix before it is factored.
@@ -38,6 +41,10 @@ SHIFT_GROWTH = 100.0
 
 # Columns of an exact solve whose error is measured: all would cost more than the solve.
 MEASURED_COLUMNS = 8
+
+# Columns of an exact solve that one thread solves, and rows whose triangle is inverted.
+SOLVED_COLUMNS = 512
+SOLVED_ROWS = 256
 
 # Ratio of the diagonal's entries from which conjugate gradients in float32 need scaled columns.
 UNEQUAL = 1e6
@@ -141,11 +148,38 @@ class CholeskyRidge(_Solver):
         """``(G + λI)⁻¹ B`` in float64."""
         scaled_B = scaled_rows(B, self.scale)
         if isinstance(B, np.ndarray):
-            scaled_Z = cho_solve(self.factor, scaled_B, overwrite_b=True, check_finite=False)
+            scaled_Z = _solve_columns(self.factor, scaled_B)
         else:
             xp = array_namespace(B)
             scaled_Z = xp.cholesky_solve(scaled_B, self.factor)
         return scaled_rows(scaled_Z, self.scale, out=scaled_Z)
+
+
+def _solve_columns(factor: Any, B: Array) -> Array:
+    """Solve ``LLᵀ Z = B`` in place, some columns on each thread.
+
+    SciPy's solver would hold the interpreter's lock. Here nearly all of the work is products, which
+    do not hold it. Which columns and rows go together does not depend on the number of threads.
+    """
+    if B.shape[1] <= SOLVED_COLUMNS:
+        return cho_solve(factor, B, overwrite_b=True, check_finite=False)
+    L = np.tril(factor[0])
+    blocks = list(spans(len(L), SOLVED_ROWS))
+    inverses = [inverse_of_lower(L[rows, rows]) for rows in blocks]
+
+    def solve(columns: slice) -> None:
+        Z = np.ascontiguousarray(B[:, columns])
+        for rows, inverse in zip(blocks, inverses, strict=True):
+            before = slice(0, rows.start)
+            Z[rows] = inverse @ (Z[rows] - L[rows, before] @ Z[before])
+        for rows, inverse in zip(blocks[::-1], inverses[::-1], strict=True):
+            after = slice(rows.stop, len(L))
+            Z[rows] = inverse.T @ (Z[rows] - L[after, rows].T @ Z[after])
+        B[:, columns] = Z
+
+    with own_threads():
+        for_each_span(solve, B.shape[1], SOLVED_COLUMNS)
+    return B
 
 
 def _cholesky(A: Block) -> Any:

@@ -10,7 +10,7 @@ from threading import Lock, RLock, local
 from typing import Any, TypeVar
 
 import joblib
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from rembrandt.progress import Report, silent
 
@@ -49,10 +49,11 @@ def at_most(n: int) -> Iterator[None]:
         return
     before = os.environ.get("REMBRANDT_NUM_THREADS")
     os.environ["REMBRANDT_NUM_THREADS"] = str(min(n, n_threads()))
+    limit = _limit_blas(n)
     try:
-        with _libraries().limit(limits=n, user_api="blas"):
-            yield
+        yield
     finally:
+        _restore_blas(limit)
         os.environ.pop("REMBRANDT_NUM_THREADS")
         if before is not None:
             os.environ["REMBRANDT_NUM_THREADS"] = before
@@ -82,25 +83,51 @@ def this_thread_only() -> Iterator[None]:
         _here.works_alone = before
 
 
+def _limit_blas(n: int) -> Any:
+    """Let BLAS use at most ``n`` threads; return what `_restore_blas` takes."""
+    _let_this_thread_decide()
+    limit = _libraries().limit(limits=n, user_api="blas")
+    _let_this_thread_decide()
+    return limit
+
+
+def _restore_blas(limit: Any) -> None:
+    _let_this_thread_decide()
+    limit.restore_original_limits()
+    _let_this_thread_decide()
+
+
+def _let_this_thread_decide() -> None:
+    """Let whichever thread comes next set the number of BLAS threads.
+
+    It is one number of the process. Since version 3.8 of threadpoolctl only the thread that set it
+    first may set it again, and others do nothing without a word. Here one thread begins what
+    another may end.
+    """
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
 class _SingleThreaded:
     """Limits BLAS to one thread while anybody wants that: the limit is one of the process."""
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._n_users = 0
-        self._limiter: Any = None
+        self._limit: Any = None
 
     def begin(self) -> None:
         with self._lock:
             if self._n_users == 0:
-                self._limiter = _libraries().limit(limits=1, user_api="blas")
+                self._limit = _limit_blas(1)
             self._n_users += 1
 
     def end(self) -> None:
         with self._lock:
             self._n_users -= 1
             if self._n_users == 0:
-                self._limiter.restore_original_limits()
+                _restore_blas(self._limit)
 
     def before_fork(self) -> None:
         """Wait until no other thread is just setting or removing the limit."""
@@ -114,7 +141,7 @@ class _SingleThreaded:
         self._lock = RLock()
         if self._n_users > 0:
             self._n_users = 0
-            self._limiter.restore_original_limits()
+            _restore_blas(self._limit)
 
 
 _single_threaded = _SingleThreaded()

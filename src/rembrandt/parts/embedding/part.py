@@ -78,15 +78,10 @@ class Projected:
         return self.decoder.features(H, row_products if self.on_host else matmul)
 
     @cached_property
-    def scores(self) -> Block:
-        """Scores of all labels, n × c, rounded as a library rounds them: to find the best."""
-        return self.features @ self.decoder.weights + self.decoder.bias
-
-    @cached_property
     def exact_scores(self) -> Block:
-        """Scores of all labels, n × c, that do not depend on the other rows."""
+        """Scores of all labels, n × c; on the host they do not depend on the other rows."""
         if not self.on_host:
-            return self.scores
+            return self.features @ self.decoder.weights + self.decoder.bias
         return row_products(self.features, self.decoder.weights) + self.decoder.bias
 
     def scores_of(self, labels: Labels) -> Array:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rembrandt.kernels import kernel
-from rembrandt.linalg.blocks import as_numpy, spans
+from rembrandt.linalg.blocks import as_numpy, for_each_span, spans
 from rembrandt.linalg.sparse import short_indices
+from rembrandt.linalg.threads import for_each, n_threads
 from rembrandt.parts.embedding.decoders.decoder import Decoder
 from rembrandt.progress import Report, silent
 
@@ -29,6 +30,10 @@ FIRST_BIAS = -2.0
 FIRST_SQUARES = 0.1
 # Rows projected at a time; rows are shuffled within such a block.
 BLOCK_ROWS = 1 << 13
+# Rows that a thread scales at a time.
+SCALED_ROWS = 1 << 10
+# Labels next to each other that belong to one thread: others would write the same cache lines.
+NEIGHBOURS = 64
 # Deviation of a column, relative to its mean, up to which it counts as constant.
 CONSTANT_DEVIATION = 1e-6
 
@@ -84,11 +89,11 @@ def fit_candidates(
     for epoch in range(EPOCHS):
         report("decoder", epoch, EPOCHS)
         for rows in spans(n, BLOCK_ROWS):
-            block = ((as_numpy(H[rows]) - mean) * scale).astype(np.float32)
+            block = _scaled(as_numpy(H[rows]), mean, scale)
             order = rng.permutation(len(block))
             progress = (epoch + rows.start / n) / EPOCHS
             rate = np.float32(FIRST_RATE * (1 - progress))
-            descend(
+            examples = (
                 block,
                 order,
                 proposals[rows],
@@ -96,15 +101,27 @@ def fit_candidates(
                 indices,
                 importance[rows],
                 rate,
-                Q,
-                bias,
-                squares,
             )
+            decoder = (Q, bias, squares)
+            # Labels are independent of each other: whoever steps for one, its steps are the same.
+            n_shares = n_threads()
+            for_each(descend, [(*examples, *decoder, i, n_shares) for i in range(n_shares)])
     report("decoder", EPOCHS, EPOCHS)
     # From scaled to projected rows.
     Q *= scale.astype(np.float32)
     bias -= Q @ mean.astype(np.float32)
     return Decoder(np.ascontiguousarray(Q.T), bias, "sigmoid")
+
+
+def _scaled(H: Array, mean: Array, scale: Array) -> Array:
+    """Return ``(H - mean) scale`` in single precision."""
+    scaled = np.empty(H.shape, dtype=np.float32)
+
+    def scale_rows(rows: slice) -> None:
+        scaled[rows] = (H[rows] - mean) * scale
+
+    for_each_span(scale_rows, len(H), SCALED_ROWS)
+    return scaled
 
 
 def _moments(H: Any) -> tuple[Array, Array]:
@@ -141,7 +158,7 @@ def drop_known(proposals: Array, indptr: Array, indices: Array) -> None:
 
 @kernel(
     "void(float32[:,::1], int64[::1], int32[:,::1], int64[::1], int32[::1], float32[::1], float32, "
-    "float32[:,::1], float32[::1], float32[::1])",
+    "float32[:,::1], float32[::1], float32[::1], int64, int64)",
     error_model="numpy",
     fastmath={"reassoc", "contract"},
 )
@@ -149,8 +166,11 @@ def descend(
     H: Array, order: Array, negatives: Array, indptr: Array, indices: Array,
     importance: Array, rate: Any,
     Q: Array, bias: Array, squares: Array,
+    share: int, n_shares: int,
 ) -> None:  # fmt: skip
-    """Take a step for every candidate of every row, in this order of the rows."""
+    """Take a step for every candidate of every row, in this order of the rows, for one share of the
+    labels.
+    """
     k = H.shape[1]
     for row in order:
         h = H[row]
@@ -161,7 +181,7 @@ def descend(
             label = np.int64(
                 indices[first + j] if j < n_positives else negatives[row, j - n_positives]
             )
-            if label < 0:
+            if label < 0 or (label // NEIGHBOURS) % n_shares != share:
                 continue
             q = Q[label]
             score = bias[label]
