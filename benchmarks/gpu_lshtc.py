@@ -322,7 +322,8 @@ class Bench:
         X = self.data.X[: min(self.data.X.shape[0], 400_000)]
         best_labels(embedding, X[:1000], 5)
         labels, seconds, memory = self.timed(best_labels, embedding, X, 5)
-        all_scores = as_numpy(embedding.prepare(X[:1000]).scores)
+        projected = embedding.prepare(X[:1000])
+        all_scores = as_numpy(embedding.decoder.scores(projected.H))
         exact = top_k(all_scores, 5)[0]
         return {
             "examples": X.shape[0],

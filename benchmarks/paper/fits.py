@@ -165,7 +165,8 @@ class Fitted:
 
     def scores(self, X: Any) -> NDArray[Any]:
         """Return the scores of all labels."""
-        return as_numpy(self.embedding.prepare(X).scores)
+        projected = self.embedding.prepare(X)
+        return as_numpy(self.embedding.decoder.scores(projected.H))
 
     @property
     def nbytes(self) -> int:

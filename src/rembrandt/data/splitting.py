@@ -79,17 +79,23 @@ def stratified_rows(
         rarest[has_labels] = np.minimum.reduceat(counts[Y.indices], starts)
     order = np.random.default_rng(seed).permutation(n)
     order = order[np.argsort(rarest[order], kind="stable")]
-    is_second = _assign(order, Y.indptr, Y.indices, counts.astype(np.int64), fraction)
+    left = counts.astype(np.int64)
+    wanted = fraction * left
+    is_second = np.zeros(n, dtype=np.bool_)
+    _assign(order, Y.indptr, Y.indices, fraction, left, wanted, is_second)
     return np.flatnonzero(~is_second), np.flatnonzero(is_second)
 
 
 @kernel()
-def _assign(order: Any, indptr: Any, indices: Any, counts: Any, fraction: float) -> Any:
-    """Whether each row is in the second part; ``counts`` are the examples of each label."""
+def _assign(
+    order: Any, indptr: Any, indices: Any, fraction: float, left: Any, wanted: Any, is_second: Any
+) -> None:
+    """Write whether each row is in the second part.
+
+    ``left`` are the examples of each label that have no part yet, all at first, and ``wanted`` how
+    many of them belong into the second part.
+    """
     n = len(order)
-    is_second = np.zeros(n, dtype=np.bool_)
-    left = counts.copy()  # examples of each label that have no part yet
-    wanted = fraction * counts  # of them in the second part
     rows_wanted = np.rint(fraction * n)
     row_share = rows_wanted / n
     for done in range(n):
@@ -111,7 +117,6 @@ def _assign(order: Any, indptr: Any, indices: Any, counts: Any, fraction: float)
             label = indices[position]
             left[label] -= 1
             wanted[label] -= is_second[row]
-    return is_second
 
 
 def split_file(
