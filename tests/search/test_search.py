@@ -21,7 +21,7 @@ from rembrandt.data import Dataset
 from rembrandt.data.generated import labelled_documents
 from rembrandt.data.rows import as_rows
 from rembrandt.declarations import ModelSettings, PartSpec
-from rembrandt.errors import MemoryEstimateError, RembrandtWarning, SettingsError
+from rembrandt.errors import MemoryEstimateError, RembrandtWarning, SettingsError, StorageError
 from rembrandt.fitting import fit_model
 from rembrandt.parts.centroids.settings import CentroidSettings
 from rembrandt.parts.embedding.settings import EmbeddingSettings
@@ -698,6 +698,13 @@ class TestCheckpoint:
         assert_array_equal(again.learned.threshold, result.learned.threshold)
         assert replace(again.learned, threshold=0.0) == replace(result.learned, threshold=0.0)
         assert replace(again, learned=None) == replace(result, learned=None)
+
+    def test_without_a_setting_it_is_refused(self):
+        arrays, facts = small_search(texts(), ALL).arrays()
+        facts = json.loads(json.dumps(facts))
+        del facts["settings"]["parts"]["embedding"]["settings"]["n_components"]
+        with pytest.raises(StorageError, match="settings of the part 'embedding' are missing"):
+            SearchResult.from_arrays(arrays, facts)
 
     def test_kept_trees_come_back(self, monkeypatch):
         monkeypatch.setattr(search_module, "NEARLY_ALL", 0.5)

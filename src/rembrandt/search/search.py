@@ -26,7 +26,7 @@ from rembrandt.candidates import (
 from rembrandt.data.examples import Examples
 from rembrandt.declarations import ModelSettings, as_json
 from rembrandt.engines.backend import CPU, Backend
-from rembrandt.errors import MemoryEstimateError, RembrandtWarning
+from rembrandt.errors import MemoryEstimateError, RembrandtWarning, StorageError
 from rembrandt.fitting import Learned, fit_together
 from rembrandt.linalg import Array
 from rembrandt.model.facts import HeldOutMeasures
@@ -37,6 +37,7 @@ from rembrandt.search.blending import Blended, blended
 from rembrandt.search.holdout import FEWEST_EXAMPLES, MAX_SPLITS, counted_rows, splits_of
 from rembrandt.search.measures import Measures
 from rembrandt.search.trial import Trial
+from rembrandt.settings.setting import UNSET
 from rembrandt.storage.arrays import Arrays, checked, finite
 
 # Share of all examples from which what a part learns of them stays in the model. A sixth is held
@@ -115,6 +116,9 @@ class SearchResult:
     def from_arrays(cls, arrays: Arrays, facts: dict[str, Any]) -> "SearchResult":
         """Rebuild what `arrays` returned."""
         settings = ModelSettings.from_json(facts["settings"])
+        for name, spec in settings.parts.items():
+            if any(value is UNSET for value in vars(spec.settings).values()):
+                raise StorageError(f"settings of the part {name!r} are missing")
         thresholds = checked("threshold", arrays, (None,))
         threshold: float | Array = thresholds
         if len(thresholds) == 1:
