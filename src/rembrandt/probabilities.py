@@ -33,7 +33,7 @@ from rembrandt.linalg.logistic import logistic
 from rembrandt.linalg.ranking import rank
 from rembrandt.linalg.sparse import is_sparse
 from rembrandt.model.model import Model
-from rembrandt.parts.protocol import Labels
+from rembrandt.parts.protocol import Labels, Part
 
 Mask = NDArray[np.bool_]
 Probabilities = NDArray[np.float32]
@@ -227,9 +227,9 @@ def _listed_unseen(model: Model, prepared: Prepared, smallest: Array) -> ListedL
     assert model.unseen_part is not None
     part = model.parts[model.unseen_part]
     rows = prepared[model.unseen_part]
-    is_added = np.arange(model.n_labels) >= part.n_fitted_labels
-    known, of_known = part.top_among(rows, model.is_unseen & ~is_added, MAX_UNSEEN_LABELS)
-    added, of_added = part.top_among(rows, model.is_unseen & is_added, MAX_UNSEEN_LABELS)
+    is_known, is_added = _unseen_labels(model, part)
+    known, of_known = part.top_among(rows, is_known, MAX_UNSEEN_LABELS)
+    added, of_added = part.top_among(rows, is_added, MAX_UNSEEN_LABELS)
     of_known = model.blend.unseen_probabilities(of_known)
     labels, likelihood = rank(
         np.hstack([known, added]).astype(np.int64), np.hstack([of_known, of_added])
@@ -243,6 +243,12 @@ def _listed_unseen(model: Model, prepared: Prepared, smallest: Array) -> ListedL
     inside = np.clip(likelihood, SMALLEST, LARGEST)
     probabilities = np.where(is_listed, inside, 0)
     return ListedLabels(labels, probabilities.astype(np.float32))
+
+
+def _unseen_labels(model: Model, part: Part) -> tuple[Mask, Mask]:
+    """Return which labels without examples the fit knew, and which were added later."""
+    is_later = np.arange(model.n_labels) >= part.n_fitted_labels
+    return model.is_unseen & ~is_later, model.is_unseen & is_later
 
 
 def _with_shares_of_one(
@@ -283,9 +289,7 @@ def _unlisted_log_odds(model: Model, prepared: Prepared, n_rows: int) -> Array:
     if model.unseen_part is not None:
         part = model.parts[model.unseen_part]
         likelihood = part.every(prepared[model.unseen_part])
-        is_added = np.arange(model.n_labels) >= part.n_fitted_labels
-        known = model.is_unseen & ~is_added
-        added = model.is_unseen & is_added
+        known, added = _unseen_labels(model, part)
         total[:, known] = log_odds(model.blend.unseen_probabilities(likelihood[:, known]))
         total[:, added] = log_odds(likelihood[:, added])
     return total

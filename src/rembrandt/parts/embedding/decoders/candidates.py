@@ -103,7 +103,7 @@ def fit_candidates(
                 rate,
             )
             decoder = (Q, bias, squares)
-            # Labels are independent of each other: whoever steps for one, its steps are the same.
+            # Labels are independent, so the steps do not depend on the number of threads.
             n_shares = n_threads()
             for_each(descend, [(*examples, *decoder, i, n_shares) for i in range(n_shares)])
     report("decoder", EPOCHS, EPOCHS)
